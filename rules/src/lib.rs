@@ -7,9 +7,11 @@
 #![forbid(unsafe_code)]
 
 pub mod averaging;
+pub mod counter;
 pub mod rail;
 pub mod state;
 
 pub use averaging::Averaging;
+pub use counter::{CounterRead, Epochs, Step};
 pub use rail::{Rail, RailKind, classify};
 pub use state::State;

@@ -132,24 +132,21 @@ fn words(label: &str) -> Vec<Word> {
 
 /// The socket number when `words` begin with the phrase that `head` opens.
 fn socket_of_phrase(words: &[Word], head: &[&str]) -> Option<u32> {
-    let mut rest = words;
-    for (position, expected) in head.iter().enumerate() {
-        let (word, tail) = rest.split_first()?;
-        if word.text != *expected || (position > 0 && !word.follows) {
-            return None;
-        }
-        rest = tail;
+    let (first, rest) = words.split_first()?;
+    let (opening, others) = head.split_first()?;
+    if first.text != *opening {
+        return None;
     }
-    rest = skip(rest, &["input"]).unwrap_or(rest);
-    rest = skip(rest, &["power"])?;
-    rest = skip(rest, &["in", "uw"]).unwrap_or(rest);
+    let rest = skip(rest, others)?;
+    let rest = skip(rest, &["input"]).unwrap_or(rest);
+    let rest = skip(rest, &["power"])?;
+    let rest = skip(rest, &["in", "uw"]).unwrap_or(rest);
     let (word, tail) = rest.split_first().filter(|(word, _)| word.follows)?;
     let digits = match word.text.strip_prefix("socket")? {
         "" => tail.first().filter(|word| word.follows)?.text.as_str(),
         joined => joined,
     };
-    // Letters and digits of other scripts are parts of words too, so the digits are checked here.
-    digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+    digits.parse().ok()
 }
 
 /// What is left after `expected`, or `None` when `words` do not begin with it.
