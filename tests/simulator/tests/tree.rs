@@ -4,7 +4,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tempfile::TempDir;
@@ -243,12 +242,7 @@ fn a_reader_never_sees_a_torn_value() {
     let machine = Machine { name: "node".into(), kind: Kind::Rapl { packages: vec![package] } };
     let (_folder, mut tree) = build(&machine, 0.0);
     let file = tree.reading_file("intel-rapl:0").unwrap();
-    let done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            let ticks = (1_u32..).take_while(|_| !done.load(Ordering::Relaxed));
-            ticks.for_each(|tick| tree.refresh(f64::from(tick) / 1024.0).unwrap());
-        });
+    let read_all = || {
         let (mut reads, mut changes, mut highest_uj) = (0, 0, 0);
         // Until there were enough reads, and changes between them: without changes nothing is tested.
         while reads < READS || changes < 100 {
@@ -260,6 +254,10 @@ fn a_reader_never_sees_a_torn_value() {
             changes += u32::from(counted_uj > highest_uj);
             highest_uj = counted_uj;
         }
-        done.store(true, Ordering::Relaxed);
+    };
+    thread::scope(|scope| {
+        let reader = scope.spawn(read_all);
+        let ticks = (1_u32..).take_while(|_| !reader.is_finished());
+        ticks.for_each(|tick| tree.refresh(f64::from(tick) / 1024.0).unwrap());
     });
 }
