@@ -1,1 +1,148 @@
-//! Placeholder, replaced before the first landing.
+//! The exporter: on each node, sensors become readings, and readings a page that Prometheus scrapes.
+//!
+//! Data flows one way. [`sources`] find sensors in a [`sysfs`] tree; the [`ladder`] proves which source
+//! is alive; a [`worker`] per sensor stores readings in a [`cell`]; the [`board`] keeps cells and
+//! workers in step with what discovery finds; [`page`] prints what may be published now; [`serve`]
+//! answers scrapes.
+//!
+//! What never happens here: a handler that waits for a sensor, a number without a fresh reading behind
+//! it, a zero for something unknown.
+
+pub mod args;
+pub mod board;
+pub mod cell;
+pub mod clock;
+pub mod failure;
+pub mod families;
+pub mod health;
+pub mod ladder;
+pub mod page;
+pub mod program;
+pub mod sensor;
+pub mod serve;
+pub mod sources;
+pub mod sysfs;
+pub mod worker;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+use tracing::info;
+
+use crate::args::Config;
+use crate::board::Board;
+use crate::clock::Now;
+use crate::ladder::NoSource;
+
+/// How often discovery looks for sensors that came, went or moved.
+const REDISCOVER_EVERY: Duration = Duration::from_secs(10);
+
+/// How often the watch looks for reads that hang.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+/// Why the exporter does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No rung of the ladder held.
+    #[error(transparent)]
+    NoSource(#[from] NoSource),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A thread cannot be started.
+    #[error("cannot start a worker thread")]
+    Thread(#[source] io::Error),
+}
+
+/// A node that is being measured, before anyone listens.
+#[derive(Debug)]
+pub struct Exporter {
+    board: Arc<Board>,
+}
+
+impl Exporter {
+    /// Finds a live source and reads all its sensors once, or says why there is none. Blocks for up to
+    /// a few seconds: call it where blocking is allowed.
+    pub fn start(config: &Config) -> Result<Self, StartError> {
+        let limits = config.limits;
+        let chosen =
+            ladder::climb(config.source, &config.sysfs, limits.read_deadline, ladder::RETRY_PAUSE)?;
+        info!(
+            source = chosen.source.as_str(),
+            rung = chosen.rung.as_str(),
+            sensors = chosen.sensors.len(),
+            "source chosen"
+        );
+        let board = Board::start(chosen, config.sysfs.clone(), config.interval, limits)
+            .map_err(StartError::Thread)?;
+        if board.is_simulated {
+            tracing::warn!("the sensors are SIMULATED: nothing published here was measured");
+        }
+        watch_board(&board).map_err(StartError::Thread)?;
+        let until = Instant::now() + limits.read_deadline;
+        while Instant::now() < until && !board.cells().iter().all(|cell| cell.has_been_read()) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(Self { board })
+    }
+
+    /// Serves the page on a listener until `shutdown` resolves.
+    pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+        if let Ok(address) = listener.local_addr() {
+            info!(addr = %address, "listening");
+        }
+        serve::serve(listener, self.board, shutdown).await;
+    }
+}
+
+/// Looks after the workers for as long as the board lives.
+fn watch_board(board: &Arc<Board>) -> io::Result<()> {
+    let weak = Arc::downgrade(board);
+    std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
+        let mut discovered = Instant::now();
+        while let Some(board) = weak.upgrade() {
+            board.watch(Now::read());
+            if discovered.elapsed() >= REDISCOVER_EVERY {
+                discovered = Instant::now();
+                if let Err(error) = board.rediscover() {
+                    tracing::warn!(%error, "cannot start a worker for a sensor that was found");
+                }
+            }
+            drop(board);
+            std::thread::sleep(WATCH_EVERY);
+        }
+    })?;
+    Ok(())
+}
+
+/// The whole program: starts, listens, serves until SIGINT or SIGTERM, drains.
+pub async fn run(config: Config) -> Result<(), StartError> {
+    let exporter = Exporter::start(&config)?;
+    let address = config.address;
+    let listener =
+        TcpListener::bind(address).await.map_err(|source| StartError::Bind { address, source })?;
+    exporter.serve(listener, terminated()).await;
+    Ok(())
+}
+
+/// Resolves on SIGINT or SIGTERM.
+async fn terminated() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        // Without a handler the default action ends the process, which is what was asked for.
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}

@@ -1,0 +1,244 @@
+//! The last reading of one sensor: written by its worker, judged by whoever publishes it.
+//!
+//! A worker only ever stores what it read. Whether that may still be published is decided at the
+//! moment of publishing, from the reading's age: a wedged worker cannot keep an old number alive.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use wattscribe_rules::State;
+use wattscribe_rules::counter::{CounterRead, Epochs, Step};
+
+use crate::clock::Now;
+use crate::failure::Failure;
+use crate::sensor::{Measure, Meter, Sensor};
+use crate::sources::rapl::ZONE_WATTS_MAX;
+
+/// How long a reading lives and a read may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// A reading older than this is withheld as stale.
+    pub stale_after: Duration,
+    /// A read that takes longer than this is overdue.
+    pub read_deadline: Duration,
+}
+
+/// What may be published of a sensor at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verdict {
+    /// The state; only [`State::Ok`] comes with numbers.
+    pub state: State,
+    /// Why there is no number.
+    pub reason: Option<&'static str>,
+    /// Power in watts.
+    pub watts: Option<f64>,
+    /// The sensor's energy counter in joules, corrected for wraps.
+    pub joules: Option<f64>,
+    /// When the sensor was read.
+    pub read_at: Option<Now>,
+    /// The seconds that the power is a mean over, where they are known.
+    pub window_s: Option<f64>,
+}
+
+/// One sensor and its last reading.
+#[derive(Debug)]
+pub struct Cell {
+    /// The sensor.
+    pub sensor: Sensor,
+    latest: Mutex<Latest>,
+}
+
+/// A counter step across a longer sleep of the host than this is no power.
+const ASLEEP_MAX: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Clone)]
+struct Latest {
+    is_present: bool,
+    in_flight: Option<Now>,
+    overdue_counted: bool,
+    outcome: Option<Outcome>,
+    energy: Option<Epochs>,
+    baseline_at: Option<Now>,
+    /// What the counter is published from: its value, in joules, as the epoch began, and the total then.
+    epoch_from: (f64, u64),
+}
+
+/// What the last completed read gave.
+#[derive(Debug, Clone, Copy)]
+struct Outcome {
+    at: Now,
+    watts: Result<f64, Failure>,
+    window_s: Option<f64>,
+}
+
+impl Cell {
+    /// A sensor that has not been read yet.
+    pub fn new(sensor: Sensor) -> Self {
+        let energy = match sensor.meter {
+            Meter::Energy { range_uj, .. } => Some(Epochs::new(range_uj, ZONE_WATTS_MAX * 1e6)),
+            Meter::Power { .. } => None,
+        };
+        let latest = Latest {
+            is_present: true,
+            in_flight: None,
+            overdue_counted: false,
+            outcome: None,
+            energy,
+            baseline_at: None,
+            epoch_from: (0.0, 0),
+        };
+        Self { sensor, latest: Mutex::new(latest) }
+    }
+
+    /// The same sensor at another place: what it has counted goes on.
+    pub fn moved_to(&self, sensor: Sensor) -> Self {
+        let mut latest = self.lock().clone();
+        latest.is_present = true;
+        latest.in_flight = None;
+        latest.outcome = None;
+        Self { sensor, latest: Mutex::new(latest) }
+    }
+
+    /// Discovery no longer finds the sensor.
+    pub fn lose(&self) {
+        self.lock().is_present = false;
+    }
+
+    /// Whether discovery found it the last time.
+    pub fn is_present(&self) -> bool {
+        self.lock().is_present
+    }
+
+    /// A read begins.
+    pub fn begin(&self, now: Now) {
+        let mut latest = self.lock();
+        latest.in_flight = Some(now);
+        latest.overdue_counted = false;
+    }
+
+    /// A read is back; `at` is the middle of it. Returns what it means.
+    pub fn finish(&self, measured: Result<Measure, Failure>, at: Now) -> Result<(), Failure> {
+        let mut latest = self.lock();
+        latest.in_flight = None;
+        let (watts, window_s) = match measured {
+            Err(failure) => (Err(failure), None),
+            Ok(Measure::Watts(watts)) => (Ok(watts), self.sensor.averaging.window_s()),
+            Ok(Measure::MicroJoules(value)) => latest.mean_power(&self.sensor, value, at),
+        };
+        latest.outcome = Some(Outcome { at, watts, window_s });
+        watts.map(|_| ())
+    }
+
+    /// Whether a read has just become overdue: true once for each read that hangs.
+    pub fn becomes_overdue(&self, now: Now, limits: Limits) -> bool {
+        let mut latest = self.lock();
+        let overdue = latest.is_overdue(now, limits) && !latest.overdue_counted;
+        latest.overdue_counted |= overdue;
+        overdue
+    }
+
+    /// Whether any read has come back.
+    pub fn has_been_read(&self) -> bool {
+        self.lock().outcome.is_some()
+    }
+
+    /// What may be published now.
+    pub fn judge(&self, now: Now, limits: Limits) -> Verdict {
+        let latest = self.lock();
+        let withheld = |state, reason| Verdict {
+            state,
+            reason: Some(reason),
+            watts: None,
+            joules: None,
+            read_at: latest.outcome.map(|outcome| outcome.at),
+            window_s: None,
+        };
+        if !latest.is_present {
+            return withheld(State::Lost, Failure::Gone.as_str());
+        }
+        let overdue = latest.is_overdue(now, limits);
+        let Some(outcome) = latest.outcome else {
+            let first = if overdue { Failure::Timeout } else { Failure::FirstRead };
+            return withheld(first.state(), first.as_str());
+        };
+        let is_old = now.since(&outcome.at) > limits.stale_after;
+        match outcome.watts {
+            _ if is_old && overdue => withheld(State::Stale, Failure::Timeout.as_str()),
+            Err(failure) => withheld(failure.state(), failure.as_str()),
+            Ok(_) if is_old => withheld(State::Stale, State::Stale.as_str()),
+            Ok(watts) => Verdict {
+                state: State::Ok,
+                reason: None,
+                watts: Some(watts),
+                joules: latest.joules(),
+                read_at: Some(outcome.at),
+                window_s: outcome.window_s,
+            },
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Latest> {
+        // Every write under the lock is complete in itself, so a poisoned one is still whole.
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Latest {
+    fn is_overdue(&self, now: Now, limits: Limits) -> bool {
+        self.in_flight.is_some_and(|started| now.since(&started) > limits.read_deadline)
+    }
+
+    /// The counter as it is published: the hardware's own value as the epoch began and what was counted
+    /// since. So a restarted exporter goes on where it was, and a reset of the hardware is seen to fall.
+    fn joules(&self) -> Option<f64> {
+        let (from_j, total) = self.epoch_from;
+        self.energy.as_ref().map(|energy| from_j + (energy.total() - total) as f64 / 1e6)
+    }
+
+    /// Mean power between the last two reads of a counter, and the seconds between them.
+    fn mean_power(
+        &mut self,
+        sensor: &Sensor,
+        value: u64,
+        at: Now,
+    ) -> (Result<f64, Failure>, Option<f64>) {
+        let Some(energy) = &mut self.energy else { return (Err(Failure::Malformed), None) };
+        let read = CounterRead { at_s: at.monotonic.as_secs_f64(), value };
+        let baseline_at = self.baseline_at;
+        let asleep = baseline_at.is_some_and(|baseline| at.asleep_since(&baseline) > ASLEEP_MAX);
+        let epoch = energy.epochs();
+        let watts = if asleep {
+            // The counter may have stopped, wrapped or started anew: nothing across a sleep is known.
+            energy.rearm(read);
+            Err(Failure::HostSuspended)
+        } else {
+            energy_step(energy.push(read))
+        };
+        if energy.epochs() != epoch {
+            let is_restart = watts == Err(Failure::CounterReset);
+            let from_j = if is_restart { 0.0 } else { value as f64 / 1e6 };
+            self.epoch_from = (from_j, energy.total());
+        }
+        if energy.baseline() == Some(read) {
+            self.baseline_at = Some(at);
+        }
+        // A step counts from the last read that was believed, which a wild one leaves where it was.
+        let elapsed_s = baseline_at
+            .map_or(0.0, |baseline| at.monotonic.saturating_sub(baseline.monotonic).as_secs_f64());
+        let watts = watts.map(|joules| joules / elapsed_s);
+        match watts {
+            Ok(watts) if watts == 0.0 && !sensor.kind.can_read_zero() => (Err(Failure::Zero), None),
+            watts => (watts, Some(elapsed_s)),
+        }
+    }
+}
+
+/// The joules of a counter's step, or why it has none.
+fn energy_step(step: Step) -> Result<f64, Failure> {
+    match step {
+        Step::Increase(microjoules) | Step::Wrapped(microjoules) => Ok(microjoules as f64 / 1e6),
+        Step::First | Step::TooShort => Err(Failure::FirstRead),
+        Step::Backward(_) | Step::Implausible => Err(Failure::ImplausibleStep),
+        Step::Reset | Step::Ambiguous => Err(Failure::CounterReset),
+    }
+}

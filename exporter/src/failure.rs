@@ -1,0 +1,131 @@
+//! Why a sensor gave no number: a closed set that is at once the metric label, the log text and the
+//! way to a state.
+
+use std::io;
+
+use wattscribe_rules::State;
+
+/// Why one read of one sensor gave no number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Failure {
+    /// The kernel refuses us the file (EACCES, EPERM).
+    Denied,
+    /// The file or its device is gone (ENOENT, ENODEV, ENXIO).
+    Gone,
+    /// The driver has no value now (ENODATA).
+    NoData,
+    /// The meter is switched off (`power*_enable` is 0).
+    SwitchedOff,
+    /// The device is asleep (EBUSY).
+    Busy,
+    /// Any other error of the read.
+    Io,
+    /// The read has not come back within its deadline.
+    Timeout,
+    /// The text is not a number.
+    Malformed,
+    /// The firmware says that it does not know: 0xFFFFFFFF mW (lm-sensors#460).
+    SensorUnknown,
+    /// A power below zero.
+    Negative,
+    /// A zero from a sensor that cannot read zero.
+    Zero,
+    /// More than the sensor can mean.
+    OverLimit,
+    /// A counter that moved in a way that energy cannot.
+    ImplausibleStep,
+    /// A counter that started anew; the interval across it has no energy.
+    CounterReset,
+    /// The host slept between two reads of a counter.
+    HostSuspended,
+    /// A rate needs two reads, and there is one.
+    FirstRead,
+}
+
+impl Failure {
+    /// All of them, in the order of their counters.
+    pub const ALL: [Failure; 16] = [
+        Self::Denied,
+        Self::Gone,
+        Self::NoData,
+        Self::SwitchedOff,
+        Self::Busy,
+        Self::Io,
+        Self::Timeout,
+        Self::Malformed,
+        Self::SensorUnknown,
+        Self::Negative,
+        Self::Zero,
+        Self::OverLimit,
+        Self::ImplausibleStep,
+        Self::CounterReset,
+        Self::HostSuspended,
+        Self::FirstRead,
+    ];
+
+    /// What an error of the operating system means for a sensor.
+    pub fn from_io(error: &io::Error) -> Self {
+        // Numbers of Linux' errno that std has no stable kind for.
+        const ENXIO: i32 = 6;
+        const EBUSY: i32 = 16;
+        const ENODEV: i32 = 19;
+        const ENODATA: i32 = 61;
+        match error.raw_os_error() {
+            Some(ENXIO | ENODEV) => Self::Gone,
+            Some(ENODATA) => Self::NoData,
+            Some(EBUSY) => Self::Busy,
+            _ => match error.kind() {
+                io::ErrorKind::PermissionDenied => Self::Denied,
+                io::ErrorKind::NotFound => Self::Gone,
+                _ => Self::Io,
+            },
+        }
+    }
+
+    /// The label value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Denied => "denied",
+            Self::Gone => "gone",
+            Self::NoData => "no_data",
+            Self::SwitchedOff => "switched_off",
+            Self::Busy => "busy",
+            Self::Io => "io",
+            Self::Timeout => "timeout",
+            Self::Malformed => "malformed",
+            Self::SensorUnknown => "sensor_unknown",
+            Self::Negative => "negative",
+            Self::Zero => "zero",
+            Self::OverLimit => "over_limit",
+            Self::ImplausibleStep => "implausible_step",
+            Self::CounterReset => "counter_reset",
+            Self::HostSuspended => "host_suspended",
+            Self::FirstRead => "first_read",
+        }
+    }
+
+    /// The state of a reading that failed this way.
+    pub fn state(self) -> State {
+        match self {
+            Self::Denied => State::Denied,
+            Self::Gone => State::Lost,
+            Self::NoData | Self::SensorUnknown | Self::Zero | Self::FirstRead => State::Unavailable,
+            Self::SwitchedOff => State::Disabled,
+            Self::Busy | Self::HostSuspended => State::Suspended,
+            Self::Io | Self::Malformed => State::Transient,
+            Self::Timeout => State::Stale,
+            Self::Negative | Self::OverLimit | Self::ImplausibleStep => State::Implausible,
+            Self::CounterReset => State::Transient,
+        }
+    }
+
+    /// Whether it counts as a read error. The first read of a counter is how a counter starts, not an error.
+    pub fn is_error(self) -> bool {
+        self != Self::FirstRead
+    }
+
+    /// Its place in [`Failure::ALL`].
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}

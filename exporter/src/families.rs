@@ -1,0 +1,101 @@
+//! Every metric family that the exporter publishes, declared once. The page, the documentation, the
+//! dashboards and the rules are held to this list by tests.
+
+use wattscribe_parser::{Family, Kind};
+
+const fn gauge(name: &'static str, help: &'static str) -> Family<'static> {
+    Family { name, kind: Kind::Gauge, help }
+}
+
+const fn counter(name: &'static str, help: &'static str) -> Family<'static> {
+    Family { name, kind: Kind::Counter, help }
+}
+
+/// Labels: sensor, type, socket, oem_info, source. Names, order and six decimals are a wire contract.
+pub const ACPI_WATTS: Family<'static> = gauge(
+    "cpu_power_acpi_watts",
+    "Power of one firmware power channel of a CPU socket, read through hwmon, in watts.",
+);
+
+/// Labels: type, zone, socket, source.
+pub const RAPL_WATTS: Family<'static> = gauge(
+    "cpu_power_rapl_watts",
+    "Mean power of one powercap zone between its last two reads, in watts.",
+);
+
+/// Labels: type, zone, socket, source.
+pub const ENERGY_JOULES: Family<'static> = counter(
+    "cpu_energy_joules_total",
+    "Energy counted by one powercap zone, corrected for wraps, in joules; it falls only when the hardware's own counter restarts.",
+);
+
+/// Labels: source, sensor.
+pub const READING_TIMESTAMP: Family<'static> = gauge(
+    "power_reading_timestamp_seconds",
+    "Unix time at which the sensor was read for the value on this page.",
+);
+
+/// Labels: source, sensor.
+pub const READING_WINDOW: Family<'static> = gauge(
+    "power_reading_window_seconds",
+    "Length of the time that the value is a mean over, ending at its read; absent where unknown.",
+);
+
+/// Labels: source, sensor, state.
+pub const SENSOR_STATE: Family<'static> =
+    gauge("power_sensor_state", "1 for the state that the sensor's reading is in now.");
+
+/// Labels: source, sensor, channel, type, socket, label, averaging.
+pub const SENSOR_INFO: Family<'static> =
+    gauge("power_sensor_info", "What a sensor measures and where it stands; always 1.");
+
+/// Labels: source, sensor, reason.
+pub const WITHHELD: Family<'static> =
+    gauge("power_withheld", "1 for each sensor whose value is not published, with the reason.");
+
+/// Labels: source, rung.
+pub const SOURCE_SELECTED: Family<'static> =
+    gauge("power_source_selected", "1 for the source that this node is measured with.");
+
+/// Labels: source, reason.
+pub const READ_ERRORS: Family<'static> =
+    counter("power_read_errors_total", "Reads of sensors that gave no value, by reason.");
+
+/// Labels: source.
+pub const READ_DURATION: Family<'static> = Family {
+    name: "power_read_duration_seconds",
+    kind: Kind::Histogram,
+    help: "How long reads of sensors took, in seconds.",
+};
+
+/// No labels.
+pub const SIMULATED: Family<'static> = gauge(
+    "power_simulated",
+    "1 when the sensors are simulated: nothing on this page was measured.",
+);
+
+/// No labels. With it, a reader tells a reading's age without trusting that two clocks agree.
+pub const EXPOSITION_TIMESTAMP: Family<'static> =
+    gauge("power_exposition_timestamp_seconds", "Unix time of this node as the page was made.");
+
+/// Labels: version.
+pub const BUILD_INFO: Family<'static> =
+    gauge("power_exporter_build_info", "Version of the exporter; always 1.");
+
+/// All of them.
+pub const ALL: [&Family<'static>; 14] = [
+    &ACPI_WATTS,
+    &RAPL_WATTS,
+    &ENERGY_JOULES,
+    &READING_TIMESTAMP,
+    &READING_WINDOW,
+    &SENSOR_STATE,
+    &SENSOR_INFO,
+    &WITHHELD,
+    &SOURCE_SELECTED,
+    &READ_ERRORS,
+    &READ_DURATION,
+    &SIMULATED,
+    &EXPOSITION_TIMESTAMP,
+    &BUILD_INFO,
+];

@@ -1,0 +1,218 @@
+//! The HTTP side: `/metrics`, `/health`, `/healthz`, `/readyz`. No handler touches a sensor, so that a
+//! scrape never waits for one, and none blocks.
+//!
+//! axum routes; hyper is driven directly because `axum::serve` offers no limit on headers, connections
+//! or time. Every limit is a constant here with its reason.
+
+use std::future::Future;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use wattscribe_parser::Format;
+
+use crate::board::Board;
+use crate::clock::Now;
+use crate::page;
+
+/// How long a request's head may take, and an idle connection may stay. Not a usual scrape interval,
+/// so that a kept connection is not closed just as its scraper reaches for it.
+const HEAD_TIME_MAX: Duration = Duration::from_secs(7);
+
+/// The largest head of a request. Prometheus sends about 500 bytes.
+const HEAD_BYTES_MAX: usize = 8192;
+
+/// Connections served at once; more wait in the listener's queue. A node has a handful of scrapers.
+const CONNECTIONS_MAX: usize = 64;
+
+/// The longest life of a connection: a client that never reads its answer gives its place back.
+const CONNECTION_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// How long requests in flight may take once the process is asked to stop.
+pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The pause after an accept that failed, doubled up to [`ACCEPT_PAUSE_MAX`]: running out of file
+/// descriptors must not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A smaller page is not worth compressing.
+const GZIP_BYTES_MIN: usize = 1024;
+
+/// Serves until `shutdown` resolves, then lets requests in flight end, for [`DRAIN_TIME_MAX`] at most.
+pub async fn serve(listener: TcpListener, board: Arc<Board>, shutdown: impl Future<Output = ()>) {
+    let router = router(board);
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let (stop, stopped) = watch::channel(false);
+    let mut connections = JoinSet::new();
+    let mut accept_pause = ACCEPT_PAUSE;
+    tokio::pin!(shutdown);
+    loop {
+        while connections.try_join_next().is_some() {}
+        let accepted = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            () = &mut shutdown => break,
+            accepted = accepted => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                accept_pause = ACCEPT_PAUSE;
+                let connection = connection(stream, router.clone(), stopped.clone());
+                connections.spawn(async move {
+                    let _place = place;
+                    connection.await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                sleep(accept_pause).await;
+                accept_pause = (accept_pause * 2).min(ACCEPT_PAUSE_MAX);
+            }
+        }
+    }
+    drop(listener);
+    // Nobody listening is fine: then no connection is open.
+    let _ = stop.send(true);
+    let drained = async { while connections.join_next().await.is_some() {} };
+    if timeout(DRAIN_TIME_MAX, drained).await.is_err() {
+        tracing::warn!("connections still open after {DRAIN_TIME_MAX:?} are cut");
+    }
+}
+
+/// One connection, until its client is done, its time is over, or the process stops.
+async fn connection(stream: TcpStream, router: Router, mut stopped: watch::Receiver<bool>) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME_MAX)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    // How a connection ends (a client that went away, a bad head) is the client's affair.
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        _ = stopped.wait_for(|stopped| *stopped) => {}
+        () = sleep(CONNECTION_TIME_MAX) => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = timeout(DRAIN_TIME_MAX, connection).await;
+}
+
+fn router(board: Arc<Board>) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics).fallback(no_such_method))
+        .route("/health", get(health).fallback(no_such_method))
+        .route("/healthz", get(health).fallback(no_such_method))
+        .route("/readyz", get(ready).fallback(no_such_method))
+        .fallback(not_found)
+        .with_state(board)
+}
+
+async fn metrics(State(board): State<Arc<Board>>, request: HeaderMap) -> Response {
+    let accept = request.get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let format = Format::negotiate(accept);
+    let page = page::render(&board, Now::read(), format);
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
+    if page.len() >= GZIP_BYTES_MIN
+        && accepts_gzip(&request)
+        && let Some(compressed) = gzip(page.as_bytes())
+    {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        return (headers, compressed).into_response();
+    }
+    (headers, page).into_response()
+}
+
+/// Says that the process answers. It touches no sensor: whether they live is `/readyz`.
+async fn health() -> &'static str {
+    "ok\n"
+}
+
+async fn ready(State(board): State<Arc<Board>>) -> (StatusCode, &'static str) {
+    if board.is_ready(Now::read()) {
+        (StatusCode::OK, "ready\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "no fresh reading of any socket\n")
+    }
+}
+
+async fn not_found(method: Method) -> Response {
+    if method == Method::GET || method == Method::HEAD {
+        return (StatusCode::NOT_FOUND, "Not Found\n").into_response();
+    }
+    no_such_method().await
+}
+
+async fn no_such_method() -> Response {
+    let allow = [(header::ALLOW, "GET, HEAD")];
+    (StatusCode::METHOD_NOT_ALLOWED, allow, "Method Not Allowed\n").into_response()
+}
+
+/// Whether the client takes gzip: named, or by `*`, and not weighted 0 (RFC 9110, section 12.5.3).
+fn accepts_gzip(request: &HeaderMap) -> bool {
+    let mut by_star = false;
+    for value in request.get_all(header::ACCEPT_ENCODING) {
+        for item in value.to_str().unwrap_or_default().split(',') {
+            let mut parts = item.split(';').map(str::trim);
+            let coding = parts.next().unwrap_or_default();
+            let weight = parts.find_map(|part| part.strip_prefix("q=")?.parse::<f32>().ok());
+            let is_wanted = weight.is_none_or(|weight| weight > 0.0);
+            if coding.eq_ignore_ascii_case("gzip") {
+                return is_wanted;
+            }
+            by_star |= coding == "*" && is_wanted;
+        }
+    }
+    by_star
+}
+
+/// The fastest level: on a rack's network a smaller page saves less than the CPU it would cost.
+fn gzip(page: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(page.len() / 4), Compression::fast());
+    encoder.write_all(page).ok()?;
+    encoder.finish().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gzip_is_used_only_for_clients_that_take_it() {
+        let cases = [
+            ("gzip", true),
+            ("GZip", true),
+            ("deflate, gzip;q=0.5", true),
+            ("gzip;q=0", false),
+            ("*", true),
+            ("*;q=0", false),
+            ("gzip;q=0, *", false),
+            ("identity", false),
+            ("", false),
+        ];
+        for (value, expected) in cases {
+            let mut request = HeaderMap::new();
+            request.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(value));
+            assert_eq!(accepts_gzip(&request), expected, "{value:?}");
+        }
+        assert!(!accepts_gzip(&HeaderMap::new()));
+    }
+}

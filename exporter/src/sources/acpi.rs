@@ -1,0 +1,179 @@
+//! ACPI power_meter channels, from the hwmon class.
+//!
+//! Reads `name`, `power*_average` (or `power*_input`), `power*_oem_info`, `power*_label`,
+//! `power*_average_interval` and `power*_cap_max` of every hwmon device named `power_meter`
+//! (kernel: Documentation/hwmon/acpi_power_meter.rst, Documentation/hwmon/sysfs-interface.rst). The attributes stand
+//! in `hwmonN/device/` on kernels before 6.15 and in `hwmonN/` since; both are looked at, and one
+//! channel seen twice is one channel. `power_meter` is the meter's own name: a laptop battery or a
+//! graphics card has another one, and is no server power.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use wattscribe_rules::{Averaging, classify};
+
+use crate::sensor::{Kind, Meter, Sensor, Source};
+use crate::sysfs::Sysfs;
+
+const DRIVER_NAME: &str = "power_meter";
+
+/// The longest averaging interval that is believed: an hour. Firmware prints nonsense here, too.
+const AVERAGE_INTERVAL_MS_MAX: u64 = 3_600_000;
+
+/// All channels, ordered by where they stand.
+pub fn discover(sysfs: &Sysfs) -> Result<Vec<Sensor>, String> {
+    let root = sysfs.hwmon();
+    let devices =
+        sysfs.list(root).map_err(|error| format!("cannot list {}: {error}", root.display()))?;
+    let mut found: BTreeMap<PathBuf, Sensor> = BTreeMap::new();
+    for hwmon in devices.iter().filter(|name| name.starts_with("hwmon")) {
+        for sensor in device_channels(sysfs, hwmon) {
+            keep_better(&mut found, sysfs, sensor);
+        }
+    }
+    let mut sensors: Vec<Sensor> = found.into_values().collect();
+    sensors.sort_by(|a, b| a.channel.cmp(&b.channel));
+    make_ids_unique(&mut sensors);
+    if sensors.is_empty() {
+        return Err(format!("no power_meter channel under {}", root.display()));
+    }
+    Ok(sensors)
+}
+
+/// The distinct labels of some sensors, for a reason in the log.
+pub fn labels(sensors: &[Sensor]) -> String {
+    let mut labels: Vec<&str> = sensors.iter().map(|sensor| sensor.label.as_str()).collect();
+    labels.sort_unstable();
+    labels.dedup();
+    labels.join(", ")
+}
+
+/// The channels of one hwmon device, from both places where attributes may stand.
+fn device_channels(sysfs: &Sysfs, hwmon: &str) -> Vec<Sensor> {
+    let class = sysfs.hwmon().join(hwmon);
+    let places = [class.clone(), class.join("device")];
+    let is_meter = places
+        .iter()
+        .any(|dir| sysfs.text_if_any(&dir.join("name")).is_some_and(|name| name == DRIVER_NAME));
+    if !is_meter {
+        return Vec::new();
+    }
+    // The ACPI device (ACPI000D:00) keeps its name when hwmon numbers move; hwmonN does not.
+    let device = sysfs
+        .canonical(&class.join("device"))
+        .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
+        .unwrap_or_else(|| hwmon.to_owned());
+    places.iter().flat_map(|dir| channels_in(sysfs, dir, hwmon, &device)).collect()
+}
+
+/// The channels whose values stand in one directory.
+fn channels_in(sysfs: &Sysfs, dir: &Path, hwmon: &str, device: &str) -> Vec<Sensor> {
+    let Ok(names) = sysfs.list(dir) else {
+        return Vec::new(); // One of the two places is missing on every kernel.
+    };
+    let mut values: BTreeMap<&str, &str> = BTreeMap::new(); // power1 -> its file
+    for name in &names {
+        let Some(channel) = name.strip_suffix("_average").or(name.strip_suffix("_input")) else {
+            continue;
+        };
+        let is_power = channel
+            .strip_prefix("power")
+            .is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()));
+        // Sorted names put `_average` before `_input`: the average wins where both exist.
+        if is_power {
+            values.entry(channel).or_insert(name);
+        }
+    }
+    let sensor = |(channel, value)| channel_sensor(sysfs, dir, hwmon, device, channel, value);
+    values.into_iter().map(sensor).collect()
+}
+
+fn channel_sensor(
+    sysfs: &Sysfs,
+    dir: &Path,
+    hwmon: &str,
+    device: &str,
+    channel: &str,
+    value: &str,
+) -> Sensor {
+    let attribute = |suffix: &str| dir.join(format!("{channel}_{suffix}"));
+    let label = ["oem_info", "label"]
+        .iter()
+        .find_map(|suffix| sysfs.text_if_any(&attribute(suffix)))
+        .unwrap_or_else(|| channel.to_owned());
+    let averaging = if value.ends_with("_input") {
+        Averaging::Instant
+    } else {
+        parse_average_interval(sysfs.text_if_any(&attribute("average_interval")).as_deref())
+    };
+    let limit_w = sysfs
+        .text_if_any(&attribute("cap_max"))
+        .and_then(|text| text.parse::<f64>().ok())
+        .filter(|microwatts| microwatts.is_finite() && *microwatts > 0.0)
+        .map(|microwatts| microwatts / 1e6);
+    let rail = classify(&label);
+    Sensor {
+        source: Source::Acpi,
+        id: format!("{device}/{channel}"),
+        channel: format!("{hwmon}/{channel}"),
+        kind: Kind::Rail(rail.kind),
+        socket: rail.socket,
+        label,
+        averaging,
+        meter: Meter::Power { value: dir.join(value), enable: attribute("enable"), limit_w },
+    }
+}
+
+/// Milliseconds, when they can be believed. A driver prints `unknown`, or leaves the file out.
+fn parse_average_interval(text: Option<&str>) -> Averaging {
+    match text.and_then(|text| text.parse::<u64>().ok()) {
+        Some(ms) if (1..=AVERAGE_INTERVAL_MS_MAX).contains(&ms) => {
+            Averaging::Mean { window_s: ms as f64 / 1e3 }
+        }
+        _ => Averaging::Unknown,
+    }
+}
+
+/// Keeps one sensor per value file; of two names for one file, the one whose directory has a label.
+fn keep_better(found: &mut BTreeMap<PathBuf, Sensor>, sysfs: &Sysfs, sensor: Sensor) {
+    let Meter::Power { value, .. } = &sensor.meter else { return };
+    let key = sysfs.canonical(value).unwrap_or_else(|| value.clone());
+    let is_labelled = |sensor: &Sensor| !sensor.channel.ends_with(&format!("/{}", sensor.label));
+    match found.get(&key) {
+        Some(known) if is_labelled(known) || !is_labelled(&sensor) => {}
+        _ => {
+            found.insert(key, sensor);
+        }
+    }
+}
+
+/// Two devices of one name (on different buses) are told apart by where they stand today.
+fn make_ids_unique(sensors: &mut [Sensor]) {
+    let ids: Vec<String> = sensors.iter().map(|sensor| sensor.id.clone()).collect();
+    for sensor in sensors {
+        if ids.iter().filter(|id| **id == sensor.id).count() > 1 {
+            sensor.id = format!("{}@{}", sensor.id, sensor.channel);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_averaging_interval_is_believed_only_within_reason() {
+        let mean = |window_s| Averaging::Mean { window_s };
+        let cases = [
+            (Some("50"), mean(0.05)),
+            (Some("1000"), mean(1.0)),
+            (Some("0"), Averaging::Unknown),
+            (Some("unknown"), Averaging::Unknown),
+            (Some("4000000000"), Averaging::Unknown),
+            (None, Averaging::Unknown),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse_average_interval(text), expected, "{text:?}");
+        }
+    }
+}
