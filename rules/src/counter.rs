@@ -142,6 +142,18 @@ impl Epochs {
         step
     }
 
+    /// Begins a new epoch at `read` without a step to it: for a caller that knows of a break, such as a host that
+    /// slept between two reads. A read outside the range is no baseline and leaves none.
+    pub fn rearm(&mut self, read: CounterRead) {
+        self.baseline = None;
+        self.first(read);
+    }
+
+    /// The read that the next step is measured from. After an implausible read it is older than the last one.
+    pub const fn baseline(&self) -> Option<CounterRead> {
+        self.baseline
+    }
+
     /// Ticks since the first read, as far as they are known.
     pub const fn total(&self) -> u64 {
         self.total

@@ -1,0 +1,195 @@
+//! What goes into the energy of a window: readings of power, readings of an energy counter, and the limit on the time
+//! between them.
+
+use std::fmt;
+
+use crate::state::State;
+use crate::window::TIME_RESOLUTION_S;
+
+/// How far apart two readings may be and still have a line drawn between them, in seconds, where the interval of the
+/// readings is not known: three readings at the usual one per second.
+pub const GAP_DEFAULT_S: f64 = 3.0;
+
+/// How many intervals may lie between two neighbouring readings: two may go missing in a row, as one slow scrape and
+/// its successor do; three are an outage.
+const GAP_INTERVALS: f64 = 3.0;
+
+/// A reading of power in state `ok`, with the reading of the same device's energy counter where it has one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// When the power was read, in Unix seconds.
+    pub at_s: f64,
+    /// The power in watts. Zero is allowed: whether a sensor can read zero is for the caller to know.
+    pub watts: f64,
+    /// The energy counter, which may have been read at another time.
+    pub counter: Option<CounterSample>,
+}
+
+/// A reading of an energy counter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CounterSample {
+    /// When the counter was read, in Unix seconds.
+    pub at_s: f64,
+    /// The counter in joules, corrected for wraps; only differences matter.
+    pub joules: f64,
+}
+
+impl Sample {
+    /// A reading of power alone.
+    pub const fn power(at_s: f64, watts: f64) -> Sample {
+        Sample { at_s, watts, counter: None }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), PushError> {
+        let Sample { at_s, watts, counter } = *self;
+        if !at_s.is_finite() {
+            return Err(PushError::Time { at_s });
+        }
+        if !watts.is_finite() || watts < 0.0 {
+            return Err(PushError::Power { at_s, watts });
+        }
+        match counter {
+            Some(counter) if !counter.at_s.is_finite() => {
+                Err(PushError::Time { at_s: counter.at_s })
+            }
+            Some(CounterSample { at_s, joules }) if !joules.is_finite() || joules < 0.0 => {
+                Err(PushError::Counter { at_s, joules })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// The limit on what may be taken as measured between two readings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    gap_s: f64,
+}
+
+impl Limits {
+    /// A gap limit in seconds.
+    ///
+    /// # Errors
+    /// When it is not finite or not above zero.
+    pub fn new(gap_s: f64) -> Result<Limits, GapError> {
+        if gap_s.is_finite() && gap_s > 0.0 {
+            Ok(Limits { gap_s })
+        } else {
+            Err(GapError { gap_s })
+        }
+    }
+
+    /// The limit for readings every `interval_s` seconds: three intervals, which is the default at one per second.
+    ///
+    /// # Errors
+    /// As [`Limits::new`].
+    pub fn from_interval(interval_s: f64) -> Result<Limits, GapError> {
+        Limits::new(interval_s * GAP_INTERVALS)
+    }
+
+    /// The limit in seconds.
+    pub const fn gap_s(self) -> f64 {
+        self.gap_s
+    }
+
+    /// Whether two readings this far apart count as neighbours. Exactly the limit still does, and as the two times were
+    /// rounded to doubles, so does one step of their resolution more.
+    pub fn bridges(self, distance_s: f64) -> bool {
+        distance_s <= self.gap_s + TIME_RESOLUTION_S
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { gap_s: GAP_DEFAULT_S }
+    }
+}
+
+/// A gap limit that limits nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GapError {
+    /// The limit as given, in seconds.
+    pub gap_s: f64,
+}
+
+impl fmt::Display for GapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "gap limit {} s, expected a finite time above 0", self.gap_s)
+    }
+}
+
+impl std::error::Error for GapError {}
+
+/// Why a reading was not taken, or not all of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PushError {
+    /// A time is not finite; nothing was taken.
+    Time {
+        /// The time as found, in Unix seconds.
+        at_s: f64,
+    },
+    /// The power is negative or not finite; nothing was taken.
+    Power {
+        /// When it was read, in Unix seconds.
+        at_s: f64,
+        /// The power as found, in watts.
+        watts: f64,
+    },
+    /// The counter is negative or not finite; nothing was taken.
+    Counter {
+        /// When it was read, in Unix seconds.
+        at_s: f64,
+        /// The counter as found, in joules.
+        joules: f64,
+    },
+    /// The reading is older than the latest, or has its time and another value; nothing was taken, and the windows that
+    /// it falls in say so.
+    OutOfOrder {
+        /// When it was read, in Unix seconds.
+        at_s: f64,
+        /// When the latest reading was read, in Unix seconds.
+        latest_s: f64,
+    },
+    /// The counter's reading is older than its latest, or has its time and another value. The power was taken, the
+    /// counter was not, and the windows that it falls in say so.
+    CounterOutOfOrder {
+        /// When it was read, in Unix seconds.
+        at_s: f64,
+        /// When the latest reading of the counter was read, in Unix seconds.
+        latest_s: f64,
+    },
+    /// A reading was said to be withheld in a state that carries a number; nothing was noted.
+    NotWithheld {
+        /// When it was read, in Unix seconds.
+        at_s: f64,
+        /// The state as given.
+        state: State,
+    },
+}
+
+impl fmt::Display for PushError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PushError::Time { at_s } => write!(f, "reading at {at_s} s, expected a finite time"),
+            PushError::Power { at_s, watts } => {
+                write!(f, "power of {watts} W at {at_s} s, expected a finite number from 0")
+            }
+            PushError::Counter { at_s, joules } => {
+                write!(f, "counter of {joules} J at {at_s} s, expected a finite number from 0")
+            }
+            PushError::OutOfOrder { at_s, latest_s } => write!(
+                f,
+                "reading at {at_s} s contradicts the one at {latest_s} s, expected a later time or a repeat"
+            ),
+            PushError::CounterOutOfOrder { at_s, latest_s } => write!(
+                f,
+                "counter at {at_s} s contradicts the one at {latest_s} s, expected a later time or a repeat"
+            ),
+            PushError::NotWithheld { at_s, state } => {
+                write!(f, "withheld reading at {at_s} s in state {state}, expected another state")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PushError {}
