@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn totals() {
-        let cases: &[(&[Option<f64>], Option<f64>, usize)] = &[
+        type Case<'a> = (&'a [Option<f64>], Option<f64>, usize);
+        let cases: &[Case<'_>] = &[
             (&[], None, 0),
             (&[None], None, 0),
             (&[Some(94.29)], Some(94.29), 1),
@@ -156,7 +157,7 @@ mod tests {
 
     /// The window from 0 s to 10 s of a member that reads a steady power at these seconds.
     fn member(watts: f64, seconds: &[u32]) -> Energy {
-        let windows = Windows::list(Window::new(0.0, 10.0));
+        let windows = Windows::list([Window::new(0.0, 10.0).unwrap()]);
         let mut integrator = Integrator::new(windows, Limits::default());
         for &second in seconds {
             integrator.push(Sample::power(f64::from(second), watts)).unwrap();
