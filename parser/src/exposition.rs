@@ -8,9 +8,8 @@ use std::iter::FusedIterator;
 
 use memchr::memchr;
 
-use crate::fault::{Fault, Mistake};
-use crate::grammar::{self, Line};
-use crate::{Kind, Labels, Limits, Text};
+use crate::fault::Fault;
+use crate::{Kind, Labels, Limits, Text, grammar};
 
 /// A line that says something.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +37,7 @@ pub enum Entry<'a> {
 pub struct Sample<'a> {
     /// The metric's name; quoted names may hold any UTF-8.
     pub name: Text<'a>,
-    /// The labels in the order of the body. A series is its *set* of labels: order is no part of it.
+    /// The labels in the order of the body. A series is its *set* of labels, whatever their order.
     pub labels: Labels<'a>,
     /// The value. A NaN has always the bits `0x7ff8000000000001`, never a target's own choice,
     /// because Prometheus keeps another NaN as its marker for stale series.
@@ -84,8 +83,8 @@ impl<'a> Exposition<'a> {
     ///
     /// # Errors
     ///
-    /// [`BodyTooLong`](crate::FaultKind::BodyTooLong), or [`Encoding`](crate::FaultKind::Encoding) with the place of the first byte that
-    /// is not UTF-8.
+    /// [`BodyTooLong`](crate::FaultKind::BodyTooLong), or
+    /// [`Encoding`](crate::FaultKind::Encoding) with the place of the first byte that is not UTF-8.
     pub fn new(body: &'a [u8]) -> Result<Self, Fault> {
         Self::with_limits(body, Limits::default())
     }
@@ -131,18 +130,6 @@ impl<'a> Exposition<'a> {
         self.rest = rest;
         Some(line)
     }
-
-    /// The entry of a line, if it is one.
-    fn entry(&mut self, line: &'a str) -> Result<Option<Entry<'a>>, Mistake<'a>> {
-        Ok(match grammar::line(line, &self.limits, &mut self.names)? {
-            Line::Silent => None,
-            Line::Type { name, kind } => Some(Entry::Type { name, kind }),
-            Line::Help { name, text } => Some(Entry::Help { name, text }),
-            Line::Sample { name, labels, value, timestamp_ms } => {
-                Some(Entry::Sample(Sample { name, labels, value, timestamp_ms, line: self.line }))
-            }
-        })
-    }
 }
 
 impl<'a> Iterator for Exposition<'a> {
@@ -151,7 +138,7 @@ impl<'a> Iterator for Exposition<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             let line = self.next_line()?;
-            match self.entry(line) {
+            match grammar::line(line, self.line, &self.limits, &mut self.names) {
                 Ok(None) => {}
                 Ok(Some(entry)) => return Some(Ok(entry)),
                 Err(mistake) => {

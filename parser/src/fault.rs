@@ -1,7 +1,7 @@
 //! What was wrong with a body, and where.
 //!
-//! The grammar reports a [`Mistake`], which borrows and costs nothing; only when it leaves the crate
-//! does it become a [`Fault`] with line, column and words.
+//! The grammar reports a [`Mistake`], which borrows and costs nothing; only when it leaves the
+//! crate does it become a [`Fault`] with line, column and words.
 
 use std::error::Error;
 use std::fmt;
@@ -149,7 +149,7 @@ impl FaultKind {
             Self::CarriageReturn => "lines that end in a line feed alone",
             Self::Nul => "text",
             Self::MetricName => "a metric name",
-            Self::NameEnd => "a blank or `{` after the name",
+            Self::NameEnd => "a blank after the name",
             Self::MetricNameMissing => "a metric name before or inside the braces",
             Self::LabelName => "a label name",
             Self::Equals => "`=` after the label name",

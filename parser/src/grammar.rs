@@ -1,7 +1,7 @@
 //! The grammar of one line.
 //!
 //! Reads a line without its line feed. Promises that a line it accepts was consumed to its last
-//! byte. Fails with a [`Mistake`]: the piece of the line that was found, and what was expected there.
+//! byte. Fails with a [`Mistake`]: the piece of the line that was found, and the rule it broke.
 //!
 //! Every parser here returns `Err::Failure` at once and never backtracks: the first byte of a token
 //! tells what it is.
@@ -14,27 +14,7 @@ use nom::{IResult, Parser};
 
 use crate::fault::Mistake;
 use crate::text::Escapes;
-use crate::{FaultKind, Kind, Labels, Limits, Text, value};
-
-/// What a line says.
-pub(crate) enum Line<'a> {
-    /// Nothing: it is blank, or a comment.
-    Silent,
-    Type {
-        name: Text<'a>,
-        kind: Kind,
-    },
-    Help {
-        name: Text<'a>,
-        text: Text<'a>,
-    },
-    Sample {
-        name: Text<'a>,
-        labels: Labels<'a>,
-        value: f64,
-        timestamp_ms: Option<i64>,
-    },
-}
+use crate::{Entry, FaultKind, Kind, Labels, Limits, Sample, Text, value};
 
 /// One element of a sample's braces.
 pub(crate) enum Element<'a> {
@@ -48,12 +28,14 @@ type Parsed<'a, O> = IResult<&'a str, O, Mistake<'a>>;
 /// Label under which Prometheus keeps the metric's name.
 const METRIC_NAME_LABEL: &str = "__name__";
 
-/// Reads a whole line. `names` is room to work in.
+/// Reads a whole line, the body's `number`th; nothing comes of a blank line or a comment. `names`
+/// is room to work in.
 pub(crate) fn line<'a>(
     line: &'a str,
+    number: usize,
     limits: &Limits,
     names: &mut Vec<Text<'a>>,
-) -> Result<Line<'a>, Mistake<'a>> {
+) -> Result<Option<Entry<'a>>, Mistake<'a>> {
     if line.len() > limits.line_bytes {
         return Err(Mistake::new(line, FaultKind::LineTooLong));
     }
@@ -63,24 +45,30 @@ pub(crate) fn line<'a>(
     }
     let line = after_blanks(line);
     let parsed = match line.as_bytes().first() {
-        None => return Ok(Line::Silent),
+        None => return Ok(None),
         Some(b'#') => metadata(line, limits),
-        Some(_) => sample(line, limits, names),
+        Some(_) => sample(line, number, limits, names),
     };
     match parsed {
-        Ok(("", said)) => Ok(said),
+        Ok(("", entry)) => Ok(entry),
         Ok((rest, _)) => Err(Mistake::new(rest, FaultKind::Trailing)),
         Err(error) => Err(Mistake::from(error)),
     }
 }
 
 /// `series value [timestamp]`
-fn sample<'a>(input: &'a str, limits: &Limits, names: &mut Vec<Text<'a>>) -> Parsed<'a, Line<'a>> {
+fn sample<'a>(
+    input: &'a str,
+    line: usize,
+    limits: &Limits,
+    names: &mut Vec<Text<'a>>,
+) -> Parsed<'a, Option<Entry<'a>>> {
     let (rest, (name, labels)) = series(input, limits, names)?;
     let (rest, value) = terminated(preceded(blanks, value), blanks).parse(rest)?;
     let (rest, timestamp_ms) =
         cond(!rest.is_empty(), terminated(timestamp_ms, blanks)).parse(rest)?;
-    Ok((rest, Line::Sample { name, labels, value, timestamp_ms }))
+    let sample = Sample { name, labels, value, timestamp_ms, line };
+    Ok((rest, Some(Entry::Sample(sample))))
 }
 
 /// `name blank`, `name{..}` or `{"name",..}`
@@ -174,7 +162,7 @@ pub(crate) fn separator(input: &str) -> Parsed<'_, ()> {
 }
 
 /// `# TYPE name kind`, `# HELP name text`, or a comment.
-fn metadata<'a>(input: &'a str, limits: &Limits) -> Parsed<'a, Line<'a>> {
+fn metadata<'a>(input: &'a str, limits: &Limits) -> Parsed<'a, Option<Entry<'a>>> {
     let rest = after_blanks(&input[1..]);
     let follows_blank = rest.len() + 1 < input.len();
     let (rest, keyword) = token(rest);
@@ -186,18 +174,18 @@ fn metadata<'a>(input: &'a str, limits: &Limits) -> Parsed<'a, Line<'a>> {
     let (rest, name) = within(metadata_name, limits.name_bytes, rest)?;
     let (rest, ()) = terminated(name_end, blanks).parse(rest)?;
     if keyword == "HELP" {
-        return Ok(("", Line::Help { name, text: Text::new(rest, Escapes::Help) }));
+        return Ok(("", Some(Entry::Help { name, text: Text::new(rest, Escapes::Help) })));
     }
     let (after, word) = token(rest);
     let kind = Kind::from_word(word)
         .ok_or_else(|| stop(if word.is_empty() { rest } else { word }, FaultKind::MetricKind))?;
-    Ok((after_blanks(after), Line::Type { name, kind }))
+    Ok((after_blanks(after), Some(Entry::Type { name, kind })))
 }
 
 /// Anything at all, but for the two bytes that show a body to be something else.
-fn comment(input: &str) -> Parsed<'_, Line<'_>> {
+fn comment(input: &str) -> Parsed<'_, Option<Entry<'_>>> {
     match memchr2(b'\r', 0, input.as_bytes()) {
-        None => Ok(("", Line::Silent)),
+        None => Ok(("", None)),
         Some(found) => Err(stop(&input[found..], FaultKind::Trailing)),
     }
 }

@@ -26,8 +26,8 @@ impl<'a> Labels<'a> {
     }
 
     /// The text between the braces as it stands in the body. Equal text means equal labels; unequal
-    /// text may still be the same set in another order or spelling. A quoted metric name stands here
-    /// too.
+    /// text may still be the same set in another order or spelling. A quoted metric name is part of
+    /// it.
     #[must_use]
     pub fn raw(self) -> &'a str {
         self.raw

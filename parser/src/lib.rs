@@ -42,8 +42,8 @@
 //! # The grammar
 //!
 //! Text format 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>), with the
-//! quoted UTF-8 names of Prometheus 3. A body is UTF-8 and every line ends in LF; the LF of the last
-//! line may be missing, and [`Exposition::is_terminated`] tells. Blank means a space or a tab.
+//! quoted UTF-8 names of Prometheus 3. A body is UTF-8 and every line ends in LF; the last LF may be
+//! missing, and [`Exposition::is_terminated`] tells. Blank means a space or a tab.
 //!
 //! ```text
 //! line       = blanks [ sample | metadata | comment ] blanks
@@ -62,9 +62,10 @@
 //! comment    = "#" anything else
 //! ```
 //!
-//! In a string `\\`, `\"` and `\n` are escapes, in a HELP text `\\` and `\n`; before anything else a
-//! backslash stands for itself, as Prometheus has it. A carriage return may stand only inside a
-//! string, a HELP text, and a NUL byte only inside a label value or a HELP text.
+//! In a string `\\`, `\"` and `\n` are escapes, in a HELP text `\\` and `\n`; before anything
+//! else a backslash stands for itself, as Prometheus has it. A carriage return may stand inside a
+//! string or a HELP text, though never at the end of a line; a NUL byte inside a label value or a
+//! HELP text.
 //!
 //! What belongs to a whole family (one TYPE per name, no series twice, ordered buckets) is not
 //! judged here: a reader that wants it sees every line in order.

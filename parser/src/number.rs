@@ -42,19 +42,17 @@ const PLAIN_MIN: f64 = 1e-5;
 
 impl Number {
     pub(crate) fn write(self, out: &mut String) {
-        // Writing to a string cannot fail, here and below.
-        let _ = match self {
-            Self::Integer(number) => {
-                write_integer(out, number);
-                Ok(())
-            }
+        match self {
+            Self::Integer(number) => write_integer(out, number),
             Self::Fixed6(number) | Self::Float(number) if !number.is_finite() => {
                 out.push_str(non_finite(number));
-                Ok(())
             }
-            Self::Fixed6(number) => write!(out, "{number:.6}"),
-            Self::Float(number) => return write_float(out, number),
-        };
+            Self::Fixed6(number) => {
+                // Writing to a string cannot fail, here and below.
+                let _ = write!(out, "{number:.6}");
+            }
+            Self::Float(number) => write_float(out, number),
+        }
     }
 }
 

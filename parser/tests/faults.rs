@@ -24,9 +24,9 @@ fn names() {
     check("\"my.metric\" 1", "1:1: expected a metric name, found `\"my.metric\" 1`");
     check("<html></html>", "1:1: expected a metric name, found `<html></html>`");
     check("{\"\"} 1", "1:2: expected a metric name, found `\"\"} 1`");
-    check("a-b 1", "1:2: expected a blank or `{` after the name, found `-b 1`");
-    check("ok 1\n  a.b 1", "2:4: expected a blank or `{` after the name, found `.b 1`");
-    check("y\"} 1", "1:2: expected a blank or `{` after the name, found `\"} 1`");
+    check("a-b 1", "1:2: expected a blank after the name, found `-b 1`");
+    check("ok 1\n  a.b 1", "2:4: expected a blank after the name, found `.b 1`");
+    check("y\"} 1", "1:2: expected a blank after the name, found `\"} 1`");
     check("{} 1", "1:1: expected a metric name before or inside the braces, found `{} 1`");
     check(
         "{a=\"b\"} 1",
@@ -123,8 +123,8 @@ fn metadata() {
     check("# TYPE a unknown", &format!("1:10: {kinds}, found `unknown`"));
     check("# TYPE a", &format!("1:9: {kinds}, found the end of the line"));
     check("# TYPE a gauge x", "1:16: expected the end of the line, found `x`");
-    check("# TYPE a-b gauge", "1:9: expected a blank or `{` after the name, found `-b gauge`");
-    check("# HELP \"a\"b c", "1:11: expected a blank or `{` after the name, found `b c`");
+    check("# TYPE a-b gauge", "1:9: expected a blank after the name, found `-b gauge`");
+    check("# HELP \"a\"b c", "1:11: expected a blank after the name, found `b c`");
     check("# HELP 9 c", "1:8: expected a metric name, found `9 c`");
     check("# HELP \"\" c", "1:8: expected a metric name, found `\"\" c`");
     check("# HELP \"a c", "1:12: expected a closing `\"`, found the end of the line");

@@ -1,5 +1,5 @@
-//! Properties: what the writer prints reads back equal, whatever stands in it; and no input, however
-//! broken, makes the reader panic, stall or contradict itself.
+//! Properties: what the writer prints reads back equal, whatever stands in it; and no input,
+//! however broken, makes the reader panic, stall or contradict itself.
 
 use proptest::prelude::*;
 use wattscribe_parser::{Entry, Exposition, Family, Format, Kind, Number, Sample, Writer, samples};
@@ -68,7 +68,7 @@ proptest! {
         let mut writer = Writer::new(Format::Text);
         let mut expected = Vec::new();
         for (name, help, samples) in &families {
-            // A HELP text has no quotes to hold blanks at its start or a carriage return at its end.
+            // A HELP text has no quotes to keep a blank at its start, a carriage return at its end.
             let help = help.trim();
             writer.family(&Family { name, kind: Kind::Gauge, help });
             if !help.is_empty() {
@@ -92,7 +92,11 @@ proptest! {
     }
 
     #[test]
-    fn histograms_read_back(labels in labels(), counts in prop::collection::vec(any::<u32>(), 1..9), sum in value()) {
+    fn histograms_read_back(
+        labels in labels(),
+        counts in prop::collection::vec(any::<u32>(), 1..9),
+        sum in value(),
+    ) {
         let labels: Vec<_> = labels.into_iter().filter(|(name, _)| name != "le").collect();
         let bounds: Vec<f64> = (1..counts.len()).map(|n| n as f64 * 0.3).collect();
         let cumulative: Vec<u64> = counts.iter().map(|&count| u64::from(count)).collect();
@@ -136,7 +140,7 @@ proptest! {
     #[test]
     fn nearly_right_lines_end_without_a_panic(pieces in prop::collection::vec(
         prop::sample::select(vec![
-            "a", "b_1", "{", "}", "\"", "=", ",", " ", "\t", "\n", "\\", "1", "-Inf", "NaN", "1e9", "5",
+            "a", "b_1", "{", "}", "\"", "=", ",", " ", "\t", "\n", "\\", "1", "-Inf", "NaN", "1e9",
             "# TYPE ", "# HELP ", "gauge", "#", "__name__", "é", "\r", "\0", "{a=\"b\"} 1\n",
         ]),
         0..40,
