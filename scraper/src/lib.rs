@@ -1,1 +1,24 @@
-//! Placeholder, replaced before the first landing.
+//! The scraper: on the head node, targets become scrapes, and scrapes become rows.
+//!
+//! [`poll`] runs one loop per [`target`] on its own [`schedule`]; [`fetch`] asks; [`power_page`] reads
+//! what came; [`cpu_rows`] and [`digest`] make rows of it; [`write`] hands them to a run on disk;
+//! [`record`] holds it all together; [`status`] says how it stands.
+//!
+//! What never happens here: a target that waits for another, a body that is believed in part, a sum of
+//! fewer sockets than the node has, a reading that is counted twice.
+
+pub mod clock;
+pub mod cpu_rows;
+pub mod digest;
+pub mod failure;
+pub mod fetch;
+pub mod keep;
+pub mod manifest;
+pub mod offset;
+pub mod poll;
+pub mod power_page;
+pub mod record;
+pub mod schedule;
+pub mod status;
+pub mod target;
+pub mod write;

@@ -1,0 +1,172 @@
+//! What one scrape becomes: a row of `scrapes`, rows of `cpu_samples`, and the readings that are kept.
+//!
+//! Pure but for the state that it carries from one scrape of a target to the next.
+
+use std::time::Duration;
+
+use wattscribe_table::{CpuSample, LongReading, Scrape};
+
+use crate::cpu_rows::{self, History, ScrapeTime};
+use crate::failure::{Failure, FailureClass};
+use crate::keep::{Keep, canonical_labels};
+use crate::offset::OffsetFilter;
+use crate::power_page::PowerPage;
+use crate::target::Target;
+
+/// One exchange with a target, on the recorder's clock.
+#[derive(Debug)]
+pub struct Exchange {
+    /// When it began, since the recorder's start.
+    pub start: Duration,
+    /// When it began, in Unix seconds.
+    pub start_s: f64,
+    /// When it ended, in Unix seconds.
+    pub end_s: f64,
+    /// How far the wall clock stands ahead of the recorder's carried time, in microseconds.
+    pub wall_ahead_us: i64,
+    /// Scrapes that were due since the one before and are left out.
+    pub missed: u64,
+    /// The body, or why there is none.
+    pub outcome: Result<Vec<u8>, Failure>,
+}
+
+/// All rows of one scrape. They are written together or not at all.
+#[derive(Debug)]
+pub struct Batch {
+    /// The scrape itself.
+    pub scrape: Scrape,
+    /// One row per socket.
+    pub cpu: Vec<CpuSample>,
+    /// Samples that were asked for.
+    pub readings: Vec<LongReading>,
+    /// Whether the page had power of any socket, fresh or not.
+    pub has_power: bool,
+}
+
+/// What is carried from scrape to scrape of one target.
+#[derive(Debug)]
+pub struct Digest {
+    target: Target,
+    seq: u64,
+    history: History,
+    offset: OffsetFilter,
+    wall_ahead_us: i64,
+}
+
+impl Digest {
+    /// A target whose last recorded scrape had the number `last_seq`.
+    pub fn new(target: Target, last_seq: Option<u64>) -> Self {
+        let seq = last_seq.map_or(0, |last| last + 1);
+        Self {
+            target,
+            seq,
+            history: History::default(),
+            offset: OffsetFilter::default(),
+            wall_ahead_us: 0,
+        }
+    }
+
+    /// The target.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// The rows of an exchange.
+    pub fn digest(&mut self, exchange: Exchange, keep: &Keep) -> Batch {
+        let seq = self.seq;
+        self.seq += 1;
+        let mut batch = Batch {
+            scrape: self.scrape_row(&exchange, seq),
+            cpu: Vec::new(),
+            readings: Vec::new(),
+            has_power: false,
+        };
+        let read = match &exchange.outcome {
+            Ok(body) => self.read(body, &exchange, seq, keep, &mut batch),
+            Err(failure) => Err(failure.clone()),
+        };
+        let scrape = &mut batch.scrape;
+        match read {
+            Ok(()) => {
+                scrape.status = Some(200);
+                scrape.outcome = "ok".to_owned();
+                scrape.rows = batch.cpu.len() as u64;
+            }
+            Err(failure) => {
+                scrape.status = failure.status;
+                scrape.outcome = failure.class.as_str().to_owned();
+                scrape.detail = Some(failure.detail);
+                // A page is believed whole or not at all.
+                scrape.samples = 0;
+                batch.cpu.clear();
+                batch.readings.clear();
+            }
+        }
+        batch
+    }
+
+    fn read(
+        &mut self,
+        body: &[u8],
+        exchange: &Exchange,
+        seq: u64,
+        keep: &Keep,
+        batch: &mut Batch,
+    ) -> Result<(), Failure> {
+        let (timestamp_us, target) = (batch.scrape.timestamp_us, &self.target.name);
+        let readings = &mut batch.readings;
+        let page = PowerPage::read(body, |sample| {
+            if keep.wants(sample) {
+                readings.push(LongReading {
+                    timestamp_us,
+                    target: target.clone(),
+                    scrape_seq: seq,
+                    metric: sample.name.unescape().into_owned(),
+                    labels: canonical_labels(sample.labels),
+                    value: sample.value,
+                    sample_timestamp_ms: sample.timestamp_ms,
+                });
+            }
+        });
+        let page = page.map_err(|fault| Failure {
+            class: FailureClass::Parse,
+            detail: fault.to_string(),
+            status: Some(200),
+        })?;
+        let offset =
+            page.made_s.map(|made_s| self.offset.observe(made_s, exchange.start_s, exchange.end_s));
+        let middle_s = (exchange.start_s + exchange.end_s) / 2.0;
+        let time = ScrapeTime { seq, middle_s, offset };
+        batch.has_power = cpu_rows::source_of(&page).is_some();
+        batch.cpu = cpu_rows::rows(&page, &self.target.name, &mut self.history, time);
+        let scrape = &mut batch.scrape;
+        scrape.bytes = Some(body.len() as u64);
+        scrape.samples = page.samples;
+        scrape.clock_offset_us = offset.map(|offset| (offset.offset_s * 1e6).round() as i64);
+        scrape.clock_error_us = offset.map(|offset| (offset.error_s * 1e6).round() as i64);
+        Ok(())
+    }
+
+    fn scrape_row(&mut self, exchange: &Exchange, seq: u64) -> Scrape {
+        let wall_step_us = exchange.wall_ahead_us - self.wall_ahead_us;
+        self.wall_ahead_us = exchange.wall_ahead_us;
+        Scrape {
+            timestamp_us: (exchange.start_s * 1e6).round() as i64,
+            target: self.target.name.clone(),
+            url: self.target.url.to_string(),
+            seq,
+            mono_ns: i64::try_from(exchange.start.as_nanos()).unwrap_or(i64::MAX),
+            duration_us: ((exchange.end_s - exchange.start_s) * 1e6).round() as u64,
+            status: None,
+            outcome: String::new(),
+            detail: None,
+            bytes: None,
+            samples: 0,
+            rows: 0,
+            missed_ticks: exchange.missed,
+            clock_offset_us: None,
+            clock_error_us: None,
+            wall_step_us,
+        }
+    }
+}

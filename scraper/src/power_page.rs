@@ -1,0 +1,273 @@
+//! What a scraped page says about the power of CPU sockets: ours, or that of another exporter with the
+//! same compatibility families.
+//!
+//! Pure. A sample that does not fit (a label missing, a number that is no power) is left out, as the
+//! families' other readers do; a page is never half believed because of it.
+
+use std::collections::HashMap;
+
+use wattscribe_parser::{Entry, Exposition, Fault, Labels, Sample};
+use wattscribe_rules::{RailKind, State, classify};
+
+/// Where a socket's power comes from. In the order of preference when a page has several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// ACPI power_meter.
+    Acpi,
+    /// DCGM CPU entities.
+    Dcgm,
+    /// Powercap zones.
+    Rapl,
+}
+
+impl Source {
+    /// The column value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Acpi => "acpi",
+            Self::Dcgm => "dcgm",
+            Self::Rapl => "rapl",
+        }
+    }
+
+    fn from_label(label: &str) -> Option<Self> {
+        [Self::Acpi, Self::Dcgm, Self::Rapl].into_iter().find(|source| source.as_str() == label)
+    }
+}
+
+/// What a reading covers of its socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The socket itself: what becomes `power_w`.
+    Primary,
+    /// The rail of the cores.
+    CpuRail,
+    /// The rest of the die.
+    Soc,
+    /// The memory.
+    Dram,
+}
+
+/// One reading of one socket.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reading {
+    /// Who read it.
+    pub source: Source,
+    /// The socket.
+    pub socket: u32,
+    /// What it covers.
+    pub part: Part,
+    /// Power in watts, finite and not negative; above zero unless the part can be idle.
+    pub watts: f64,
+    /// The channel or zone it came from, which leads to its [`Sensor`].
+    pub channel: String,
+}
+
+/// A sensor that the page describes, reading or not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sensor {
+    /// Who reads it.
+    pub source: Source,
+    /// Its identity.
+    pub id: String,
+    /// The channel or zone it stands at.
+    pub channel: String,
+    /// Its socket.
+    pub socket: u32,
+    /// What it covers.
+    pub part: Part,
+    /// How its value stands in time.
+    pub averaging: String,
+}
+
+/// The page.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PowerPage {
+    /// Readings in the order of the page.
+    pub readings: Vec<Reading>,
+    /// Module power in watts by socket.
+    pub module_w: HashMap<u32, f64>,
+    /// Sensors that are described.
+    pub sensors: Vec<Sensor>,
+    /// When each sensor was read, in Unix seconds of the node's clock.
+    pub read_at_s: HashMap<(Source, String), f64>,
+    /// What each reading is a mean over, in seconds.
+    pub window_s: HashMap<(Source, String), f64>,
+    /// The state of each sensor.
+    pub states: HashMap<(Source, String), State>,
+    /// Energy counters in joules by zone.
+    pub counter_j: HashMap<String, f64>,
+    /// When the page was made, in Unix seconds of the node's clock.
+    pub made_s: Option<f64>,
+    /// Whether the page says that its sensors are simulated.
+    pub is_simulated: bool,
+    /// All samples of the page.
+    pub samples: u64,
+}
+
+impl PowerPage {
+    /// Reads a body, and shows every sample to `each`. The first fault fails the whole body.
+    pub fn read(body: &[u8], mut each: impl FnMut(&Sample<'_>)) -> Result<Self, Fault> {
+        let mut page = Self::default();
+        for entry in Exposition::new(body)? {
+            if let Entry::Sample(sample) = entry? {
+                page.samples += 1;
+                page.take(&sample);
+                each(&sample);
+            }
+        }
+        Ok(page)
+    }
+
+    fn take(&mut self, sample: &Sample<'_>) {
+        // Almost every sample of a foreign exporter ends at this comparison.
+        let name = sample.name.raw();
+        if !name.contains("power_") && name != "cpu_energy_joules_total" {
+            return;
+        }
+        let (labels, value) = (sample.labels, sample.value);
+        match name {
+            "cpu_power_acpi_watts" => self.readings.extend(acpi_reading(labels, value)),
+            "cpu_power_dcgm_watts" => self.take_dcgm(labels, value),
+            "cpu_power_nvml_watts" => self.take_module(labels, value),
+            "cpu_power_rapl_watts" => self.readings.extend(rapl_reading(labels, value)),
+            "cpu_energy_joules_total" => {
+                if let Some(zone) = labels.get("zone").filter(|_| value.is_finite()) {
+                    self.counter_j.insert(zone.into_owned(), value);
+                }
+            }
+            "power_sensor_info" => self.sensors.extend(sensor(labels)),
+            "power_sensor_state" => {
+                let state = labels.get("state").and_then(|state| state.parse().ok());
+                if let (Some(key), Some(state)) =
+                    (sensor_key(labels), state.filter(|_| value == 1.0))
+                {
+                    self.states.insert(key, state);
+                }
+            }
+            "power_reading_timestamp_seconds" => insert(&mut self.read_at_s, labels, value),
+            "power_reading_window_seconds" => insert(&mut self.window_s, labels, value),
+            "power_exposition_timestamp_seconds" if value.is_finite() => self.made_s = Some(value),
+            "power_simulated" => self.is_simulated |= value != 0.0,
+            _ => {}
+        }
+    }
+
+    /// DCGM field 1130 is the CPU rail, and what that source has for a socket; 1132 is SysIO. A sample
+    /// without a field id is 1130.
+    fn take_dcgm(&mut self, labels: Labels<'_>, value: f64) {
+        let field = labels.get("field_id").filter(|field| !field.is_empty());
+        let parts: &[Part] = match field.as_deref() {
+            None | Some("1130") => &[Part::Primary, Part::CpuRail],
+            Some("1132") => &[Part::Soc],
+            Some(_) => return,
+        };
+        if let Some(socket) = socket(labels).filter(|_| is_power(value)) {
+            self.readings.extend(parts.iter().map(|part| Reading {
+                source: Source::Dcgm,
+                socket,
+                part: *part,
+                watts: value,
+                channel: socket.to_string(),
+            }));
+        }
+    }
+
+    fn take_module(&mut self, labels: Labels<'_>, value: f64) {
+        let is_module = labels.get("type").is_some_and(|kind| kind == "module");
+        if let Some(socket) = socket(labels).filter(|_| is_module && is_power(value)) {
+            self.module_w.entry(socket).or_insert(value);
+        }
+    }
+}
+
+/// What can be the power of something switched on: for a socket, zero is missing.
+fn is_power(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+fn acpi_reading(labels: Labels<'_>, watts: f64) -> Option<Reading> {
+    if !is_power(watts) {
+        return None;
+    }
+    let kind = labels.get("type").and_then(|kind| RailKind::from_type_label(&kind));
+    let known = kind.filter(|kind| *kind != RailKind::Other).zip(socket(labels));
+    let (kind, socket) = match known {
+        Some(known) => known,
+        // Older exporters leave rails unclassified that their own label text names.
+        None => {
+            let rail = classify(&labels.get("oem_info")?);
+            (rail.kind, rail.socket?)
+        }
+    };
+    let part = rail_part(kind)?;
+    let channel = labels.get("sensor").map(|sensor| sensor.into_owned()).unwrap_or_default();
+    Some(Reading { source: Source::Acpi, socket, part, watts, channel })
+}
+
+fn rapl_reading(labels: Labels<'_>, watts: f64) -> Option<Reading> {
+    let part = zone_part(&labels.get("type")?)?;
+    let is_valid =
+        if part == Part::Primary { is_power(watts) } else { watts.is_finite() && watts >= 0.0 };
+    let channel = labels.get("zone")?.into_owned();
+    is_valid.then_some(Reading {
+        source: Source::Rapl,
+        socket: socket(labels)?,
+        part,
+        watts,
+        channel,
+    })
+}
+
+fn sensor(labels: Labels<'_>) -> Option<Sensor> {
+    let (source, id) = sensor_key(labels)?;
+    let kind = labels.get("type")?;
+    let part = match source {
+        Source::Acpi => rail_part(RailKind::from_type_label(&kind)?)?,
+        Source::Rapl => zone_part(&kind)?,
+        Source::Dcgm => return None,
+    };
+    Some(Sensor {
+        source,
+        id,
+        channel: labels.get("channel")?.into_owned(),
+        socket: socket(labels)?,
+        part,
+        averaging: labels.get("averaging")?.into_owned(),
+    })
+}
+
+fn rail_part(kind: RailKind) -> Option<Part> {
+    match kind {
+        RailKind::Total => Some(Part::Primary),
+        RailKind::CpuRail => Some(Part::CpuRail),
+        RailKind::Soc => Some(Part::Soc),
+        RailKind::Dram => Some(Part::Dram),
+        RailKind::Other => None,
+    }
+}
+
+/// The zone types that stand for a part of a socket. `package_mmio` and `psys` cover what others cover.
+fn zone_part(kind: &str) -> Option<Part> {
+    match kind {
+        "package" => Some(Part::Primary),
+        "core" => Some(Part::CpuRail),
+        "uncore" => Some(Part::Soc),
+        "dram" => Some(Part::Dram),
+        _ => None,
+    }
+}
+
+fn socket(labels: Labels<'_>) -> Option<u32> {
+    labels.get("socket")?.parse().ok()
+}
+
+fn sensor_key(labels: Labels<'_>) -> Option<(Source, String)> {
+    Some((Source::from_label(&labels.get("source")?)?, labels.get("sensor")?.into_owned()))
+}
+
+fn insert(map: &mut HashMap<(Source, String), f64>, labels: Labels<'_>, value: f64) {
+    if let Some(key) = sensor_key(labels).filter(|_| value.is_finite()) {
+        map.insert(key, value);
+    }
+}

@@ -1,0 +1,157 @@
+//! A recording: a loop per target, one writer, and an end that leaves nothing unwritten.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use wattscribe_table::{CpuManifest, Recovery, RunError, RunWriter};
+
+use crate::clock::Clock;
+use crate::digest::Digest;
+use crate::fetch::Fetcher;
+use crate::keep::Keep;
+use crate::manifest::manifest;
+use crate::poll::{Phase, Shared, poll};
+use crate::schedule::Schedule;
+use crate::status::Status;
+use crate::target::Target;
+use crate::write;
+
+/// What is recorded, and how.
+#[derive(Debug)]
+pub struct Plan {
+    /// Who is polled; names and addresses are distinct.
+    pub targets: Vec<Target>,
+    /// Time between two scrapes of a target.
+    pub interval: Duration,
+    /// The longest that one exchange may take.
+    pub timeout: Duration,
+    /// Which samples are kept in long form.
+    pub keep: Keep,
+    /// The command that is recorded around, for the manifest.
+    pub command: Option<Vec<String>>,
+}
+
+/// Why a recording cannot begin or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The HTTP client cannot be made.
+    #[error("cannot make an HTTP client")]
+    Client(#[source] reqwest::Error),
+    /// The files cannot be written.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// The writer's thread cannot be started.
+    #[error("cannot start the writer's thread")]
+    Thread(#[source] io::Error),
+    /// The writer's thread panicked: a defect.
+    #[error("the writer's thread panicked")]
+    Panicked,
+}
+
+/// Scrapes that may wait for the disk, for each target. Behind by more, whole scrapes are dropped.
+const WAITING_PER_TARGET: usize = 16;
+
+/// The least time given to every target to show a reading after a window's end: an exporter of a
+/// one-second cadence needs one, and its page up to another.
+const BRACKET_MIN: Duration = Duration::from_secs(3);
+
+/// A running recording.
+#[derive(Debug)]
+pub struct Recording {
+    plan: Plan,
+    recovery: Recovery,
+    clock: Clock,
+    status: Arc<Status>,
+    phase: watch::Sender<Phase>,
+    loops: JoinSet<()>,
+    writer: JoinHandle<Result<RunWriter, RunError>>,
+}
+
+impl Recording {
+    /// Begins to poll. Must be called on a tokio runtime.
+    pub fn start(plan: Plan, run: RunWriter, recovery: Recovery) -> Result<Self, RecordError> {
+        let with_tls = plan.targets.iter().any(|target| target.url.scheme() == "https");
+        let fetcher = Fetcher::new(plan.timeout, with_tls).map_err(RecordError::Client)?;
+        let clock = Clock::start();
+        let status = Arc::new(Status::new(plan.targets.iter().map(|target| target.name.as_str())));
+        let (batches, waiting) = mpsc::channel(WAITING_PER_TARGET * plan.targets.len().max(1));
+        let (phase, phase_seen) = watch::channel(Phase::Running);
+        let shared = Shared {
+            fetcher,
+            clock,
+            keep: Arc::new(plan.keep.clone()),
+            status: Arc::clone(&status),
+            batches,
+            phase: phase_seen,
+        };
+        let mut loops = JoinSet::new();
+        for target in &plan.targets {
+            let digest = Digest::new(target.clone(), recovery.last_seq.get(&target.name).copied());
+            let schedule = Schedule::new(&target.name, plan.interval);
+            loops.spawn(poll(digest, schedule, shared.clone()));
+        }
+        drop(shared);
+        let of_writer = Arc::clone(&status);
+        let writer = std::thread::Builder::new()
+            .name("writer".to_owned())
+            .spawn(move || write::write(run, waiting, &of_writer))
+            .map_err(RecordError::Thread)?;
+        Ok(Self { plan, recovery, clock, status, phase, loops, writer })
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> &Arc<Status> {
+        &self.status
+    }
+
+    /// Now, in the Unix seconds of the rows.
+    pub fn now_s(&self) -> f64 {
+        self.clock.unix_s(self.clock.elapsed())
+    }
+
+    /// Whether the writer has ended before it was asked to: the disk refused.
+    pub fn has_failed(&self) -> bool {
+        self.writer.is_finished()
+    }
+
+    /// Waits until every target has been scraped once, or one timeout and two intervals have passed.
+    pub async fn all_tried(&self) {
+        let enough = self.plan.interval * 2 + self.plan.timeout;
+        let until = tokio::time::Instant::now() + enough;
+        while !self.status.all_tried() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Ends the recording as soon as scrapes in flight are over.
+    pub async fn stop(self) -> Result<CpuManifest, RecordError> {
+        self.end(Phase::Stopping).await
+    }
+
+    /// Ends the recording when every target has shown a reading from after `after_s` (Unix seconds), or
+    /// has had the time to.
+    pub async fn stop_after(self, after_s: f64) -> Result<CpuManifest, RecordError> {
+        let patience = (self.plan.interval * 3).max(BRACKET_MIN) + self.plan.timeout;
+        let give_up = self.clock.elapsed() + patience;
+        self.end(Phase::Bracketing { after_s, give_up }).await
+    }
+
+    async fn end(mut self, phase: Phase) -> Result<CpuManifest, RecordError> {
+        // The loops hold receivers until they end; a send fails only when all have.
+        let _ = self.phase.send(phase);
+        while self.loops.join_next().await.is_some() {}
+        // With the loops the last senders are gone, and the writer comes to its end.
+        let joined = tokio::task::spawn_blocking(move || self.writer.join()).await;
+        let run =
+            joined.map_err(|_| RecordError::Panicked)?.map_err(|_| RecordError::Panicked)??;
+        let stopped_s = self.clock.unix_s(self.clock.elapsed());
+        let started_s = self.clock.unix_s(Duration::ZERO);
+        let manifest = manifest(&self.plan, &self.recovery, &self.status, started_s, stopped_s);
+        run.close(&manifest)?;
+        Ok(manifest)
+    }
+}
