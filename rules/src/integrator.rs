@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::iter::Peekable;
 
 use crate::energy::Energy;
+use crate::limits::Limits;
 use crate::open_window::{OpenWindow, Reading};
 use crate::reason::Reason;
-use crate::sample::{CounterSample, Limits, PushError, Sample};
+use crate::sample::{CounterSample, PushError, Sample};
 use crate::state::State;
 use crate::window::Windows;
 

@@ -25,6 +25,7 @@
 // Windows of energy.
 pub mod energy;
 pub mod integrator;
+pub mod limits;
 pub mod quantiles;
 pub mod reason;
 pub mod sample;
@@ -50,9 +51,10 @@ pub use counter::{CounterRead, Epochs, Step};
 pub use disagree::{ModuleMean, module_mean};
 pub use energy::{Energy, Verdict};
 pub use integrator::Integrator;
+pub use limits::Limits;
 pub use rail::{Rail, RailKind, classify};
 pub use reason::{Reason, Reasons};
-pub use sample::{CounterSample, Limits, PushError, Sample};
+pub use sample::{CounterSample, PushError, Sample};
 pub use state::State;
 pub use sum::{FleetEnergy, Sum, sum_energy, total};
 pub use window::{Window, Windows};

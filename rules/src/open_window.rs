@@ -2,9 +2,10 @@
 
 use crate::compensated::Compensated;
 use crate::energy::{COUNTER_DISAGREEMENT_MAX, Energy, Verdict};
+use crate::limits::Limits;
 use crate::quantiles::Quantiles;
 use crate::reason::{Reason, Reasons};
-use crate::sample::{CounterSample, Limits};
+use crate::sample::CounterSample;
 use crate::window::Window;
 
 /// A reading of power.
@@ -90,12 +91,8 @@ impl OpenWindow {
         let low_w = previous.watts.min(current.watts);
         let high_w = previous.watts.max(current.watts);
         let span_s = to_s - from_s;
-        let at = |edge_s: f64| {
-            let (from, to) = ((previous.at_s, previous.watts), (current.at_s, current.watts));
-            // Rounding must not carry the line past the readings that it joins.
-            line(from, to, edge_s).clamp(low_w, high_w)
-        };
-        self.energy_j.add((at(from_s) + at(to_s)) / 2.0 * span_s);
+        let (a, b) = ((previous.at_s, previous.watts), (current.at_s, current.watts));
+        self.energy_j.add((line(a, b, from_s) + line(a, b, to_s)) / 2.0 * span_s);
         self.low_j.add(low_w * span_s);
         self.high_j.add(high_w * span_s);
         self.covered_s.add(span_s);

@@ -50,8 +50,6 @@ impl Quantiles {
         if !value.is_finite() || value < 0.0 {
             return false;
         }
-        // A negative zero would have a bucket far from zero's.
-        let value = value + 0.0;
         self.count += 1;
         self.range = Some(match self.range {
             Some((min, max)) => (value.min(min), value.max(max)),
@@ -110,6 +108,7 @@ impl Quantiles {
         } else {
             upper - (upper - lower) * (1.0 - fraction)
         };
+        // The middle of a bucket may lie beyond every reading in it.
         Some(value.clamp(min, max))
     }
 
@@ -222,6 +221,15 @@ mod tests {
             let exact = below + (above - below) * position.fract();
             let error = (found.unwrap() - exact).abs() / exact;
             assert!(error <= RELATIVE_ERROR_MAX, "{error} at {q}");
+        }
+    }
+
+    #[test]
+    fn a_steady_reading_is_its_own_percentile() {
+        let mut quantiles = of(std::iter::repeat_n(250.1, EXACT_READINGS_MAX + 1));
+        assert!(!quantiles.is_exact());
+        for q in [0.0, 0.05, 0.5, 1.0] {
+            assert_eq!(quantiles.quantile(q), Some(250.1));
         }
     }
 

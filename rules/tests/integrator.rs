@@ -275,6 +275,40 @@ fn memory_does_not_grow_with_the_run() {
     assert_eq!(integrator.finish().count(), 0);
 }
 
+/// What arrives after a reading on each second to 9 s, and whether the window to 10 s is complete then.
+#[test]
+fn a_window_is_complete_as_soon_as_nothing_can_change_it() {
+    let counter = |at_s, joules| Some(CounterSample { at_s, joules });
+    let cases = [
+        ("nothing", None, None, false, false),
+        ("a reading on the edge", Some(Sample::power(10.0, 5.0)), None, false, true),
+        ("a reading beyond it", Some(Sample::power(99.0, 5.0)), None, false, true),
+        ("withheld, in reach", None, Some(13.0), false, false),
+        ("withheld, out of reach", None, Some(13.001), false, true),
+        ("a counter that lags", Some(Sample::power(10.0, 5.0)), None, true, false),
+        (
+            "a counter on the edge",
+            Some(Sample { at_s: 10.0, watts: 5.0, counter: counter(10.0, 50.0) }),
+            None,
+            true,
+            true,
+        ),
+        ("a counter that never comes", Some(Sample::power(13.001, 5.0)), None, true, true),
+    ];
+    for (name, reading, withheld_s, counted, expected) in cases {
+        let window = Window::new(0.0, 10.0).unwrap();
+        let mut integrator = Integrator::new(Windows::list([window]), Limits::default());
+        for second in 0..10 {
+            let at_s = f64::from(second);
+            let counter = counter(at_s, 5.0 * at_s).filter(|_| counted);
+            integrator.push(Sample { at_s, watts: 5.0, counter }).unwrap();
+        }
+        reading.map_or(Ok(()), |reading| integrator.push(reading)).unwrap();
+        withheld_s.map_or(Ok(()), |at_s| integrator.withhold(at_s, State::Stale)).unwrap();
+        assert_eq!(integrator.completed().count(), usize::from(expected), "{name}");
+    }
+}
+
 #[test]
 fn what_is_refused() {
     let window = Window::new(0.0, 10.0).unwrap();
