@@ -44,8 +44,9 @@ pub struct ExporterArgs {
 /// they tell.
 const INTERVAL_MIN: Duration = Duration::from_millis(10);
 
-/// The longest interval: a RAPL counter of a loaded socket may wrap in two minutes.
-const INTERVAL_MAX: Duration = Duration::from_secs(60);
+/// The longest interval: the smallest counter of a RAPL zone in use, 65.5 kJ, lasts 16 s at the power that a
+/// zone is believed to draw at most. Reads further apart could hide a wrap, and none would be believed.
+const INTERVAL_MAX: Duration = Duration::from_secs(15);
 
 /// A duration within the limits of an interval.
 pub fn parse_interval(text: &str) -> Result<Duration, String> {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-use crate::cell::{Cell, Limits};
+use crate::cell::{Cell, Limits, Overdue};
 use crate::clock::Now;
 use crate::failure::Failure;
 use crate::health::Health;
@@ -78,11 +78,12 @@ impl Board {
         self.reconcile(found)
     }
 
-    /// Counts and logs reads that have become overdue.
+    /// Counts reads that have become overdue, and logs the first of a row.
     pub fn watch(&self, now: Now) {
         for cell in self.cells() {
-            if cell.becomes_overdue(now, self.limits) {
-                self.health.count(self.source, Failure::Timeout);
+            let Some(overdue) = cell.becomes_overdue(now, self.limits) else { continue };
+            self.health.count(self.source, Failure::Timeout);
+            if overdue == Overdue::First {
                 warn!(
                     source = self.source.as_str(),
                     sensor = cell.sensor.id,

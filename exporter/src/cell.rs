@@ -6,8 +6,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use wattscribe_rules::State;
 use wattscribe_rules::counter::{CounterRead, Epochs, Step};
+use wattscribe_rules::{Averaging, State};
 
 use crate::clock::Now;
 use crate::failure::Failure;
@@ -32,12 +32,23 @@ pub struct Verdict {
     pub reason: Option<&'static str>,
     /// Power in watts.
     pub watts: Option<f64>,
-    /// The sensor's energy counter in joules, corrected for wraps.
+    /// Joules counted since the count began or last broke, corrected for wraps.
     pub joules: Option<f64>,
     /// When the sensor was read.
     pub read_at: Option<Now>,
     /// The seconds that the power is a mean over, where they are known.
     pub window_s: Option<f64>,
+    /// What one value is an average over.
+    pub averaging: Averaging,
+}
+
+/// A read that has not come back in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overdue {
+    /// The read before it was in time: this is news.
+    First,
+    /// The read before it was overdue, too: the sensor is slow.
+    Again,
 }
 
 /// One sensor and its last reading.
@@ -56,11 +67,14 @@ struct Latest {
     is_present: bool,
     in_flight: Option<Now>,
     overdue_counted: bool,
+    /// Whether the read before the one in flight was overdue.
+    overdue_before: bool,
+    averaging: Averaging,
     outcome: Option<Outcome>,
     energy: Option<Epochs>,
     baseline_at: Option<Now>,
-    /// What the counter is published from: its value, in joules, as the epoch began, and the total then.
-    epoch_from: (f64, u64),
+    /// The counter's total, in microjoules, as its epoch began: what is published counts from there.
+    epoch_from_uj: u64,
 }
 
 /// What the last completed read gave.
@@ -82,10 +96,12 @@ impl Cell {
             is_present: true,
             in_flight: None,
             overdue_counted: false,
+            overdue_before: false,
+            averaging: sensor.averaging,
             outcome: None,
             energy,
             baseline_at: None,
-            epoch_from: (0.0, 0),
+            epoch_from_uj: 0,
         };
         Self { sensor, latest: Mutex::new(latest) }
     }
@@ -95,7 +111,9 @@ impl Cell {
         let mut latest = self.lock().clone();
         latest.is_present = true;
         latest.in_flight = None;
+        latest.overdue_counted = false;
         latest.outcome = None;
+        latest.averaging = sensor.averaging;
         Self { sensor, latest: Mutex::new(latest) }
     }
 
@@ -109,6 +127,11 @@ impl Cell {
         self.lock().is_present
     }
 
+    /// What the driver says that one value is an average over.
+    pub fn set_averaging(&self, averaging: Averaging) {
+        self.lock().averaging = averaging;
+    }
+
     /// A read begins.
     pub fn begin(&self, now: Now) {
         let mut latest = self.lock();
@@ -120,21 +143,24 @@ impl Cell {
     pub fn finish(&self, measured: Result<Measure, Failure>, at: Now) -> Result<(), Failure> {
         let mut latest = self.lock();
         latest.in_flight = None;
+        latest.overdue_before = latest.overdue_counted;
         let (watts, window_s) = match measured {
             Err(failure) => (Err(failure), None),
-            Ok(Measure::Watts(watts)) => (Ok(watts), self.sensor.averaging.window_s()),
+            Ok(Measure::Watts(watts)) => (Ok(watts), latest.averaging.window_s()),
             Ok(Measure::MicroJoules(value)) => latest.mean_power(&self.sensor, value, at),
         };
         latest.outcome = Some(Outcome { at, watts, window_s });
         watts.map(|_| ())
     }
 
-    /// Whether a read has just become overdue: true once for each read that hangs.
-    pub fn becomes_overdue(&self, now: Now, limits: Limits) -> bool {
+    /// Whether a read has just become overdue: told once for each read that hangs.
+    pub fn becomes_overdue(&self, now: Now, limits: Limits) -> Option<Overdue> {
         let mut latest = self.lock();
-        let overdue = latest.is_overdue(now, limits) && !latest.overdue_counted;
-        latest.overdue_counted |= overdue;
-        overdue
+        if latest.overdue_counted || !latest.is_overdue(now, limits) {
+            return None;
+        }
+        latest.overdue_counted = true;
+        Some(if latest.overdue_before { Overdue::Again } else { Overdue::First })
     }
 
     /// Whether any read has come back.
@@ -152,6 +178,7 @@ impl Cell {
             joules: None,
             read_at: latest.outcome.map(|outcome| outcome.at),
             window_s: None,
+            averaging: latest.averaging,
         };
         if !latest.is_present {
             return withheld(State::Lost, Failure::Gone.as_str());
@@ -173,6 +200,7 @@ impl Cell {
                 joules: latest.joules(),
                 read_at: Some(outcome.at),
                 window_s: outcome.window_s,
+                averaging: latest.averaging,
             },
         }
     }
@@ -188,11 +216,11 @@ impl Latest {
         self.in_flight.is_some_and(|started| now.since(&started) > limits.read_deadline)
     }
 
-    /// The counter as it is published: the hardware's own value as the epoch began and what was counted
-    /// since. So a restarted exporter goes on where it was, and a reset of the hardware is seen to fall.
+    /// What was counted since the epoch began. It starts from zero, never from the hardware's own value:
+    /// a wrap is corrected here and not there, so after a break that value would stand anywhere below or
+    /// above what was published, and whoever takes increases would find energy that nobody used.
     fn joules(&self) -> Option<f64> {
-        let (from_j, total) = self.epoch_from;
-        self.energy.as_ref().map(|energy| from_j + (energy.total() - total) as f64 / 1e6)
+        self.energy.as_ref().map(|energy| (energy.total() - self.epoch_from_uj) as f64 / 1e6)
     }
 
     /// Mean power between the last two reads of a counter, and the seconds between them.
@@ -215,9 +243,7 @@ impl Latest {
             energy_step(energy.push(read))
         };
         if energy.epochs() != epoch {
-            let is_restart = watts == Err(Failure::CounterReset);
-            let from_j = if is_restart { 0.0 } else { value as f64 / 1e6 };
-            self.epoch_from = (from_j, energy.total());
+            self.epoch_from_uj = energy.total();
         }
         if energy.baseline() == Some(read) {
             self.baseline_at = Some(at);

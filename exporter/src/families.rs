@@ -26,7 +26,7 @@ pub const RAPL_WATTS: Family<'static> = gauge(
 /// Labels: type, zone, socket, source.
 pub const ENERGY_JOULES: Family<'static> = counter(
     "cpu_energy_joules_total",
-    "Energy counted by one powercap zone, corrected for wraps, in joules; it falls only when the hardware's own counter restarts.",
+    "Energy counted by one powercap zone, corrected for wraps, in joules; from zero at the exporter's start and after a break in the count.",
 );
 
 /// Labels: source, sensor.

@@ -127,7 +127,7 @@ fn try_acpi(
     deadline: Duration,
     retry_pause: Duration,
 ) -> Result<(Source, Vec<Sensor>), String> {
-    let sensors = sources::discover(Source::Acpi, sysfs)?;
+    let sensors = discover(Source::Acpi, sysfs, deadline)?;
     let totals = socket_power(&sensors);
     if totals.is_empty() {
         return Err(format!("no socket total among the channels {}", acpi::labels(&sensors)));
@@ -148,7 +148,7 @@ fn try_rapl(
     deadline: Duration,
     retry_pause: Duration,
 ) -> Result<(Source, Vec<Sensor>), String> {
-    let sensors = sources::discover(Source::Rapl, sysfs)?;
+    let sensors = discover(Source::Rapl, sysfs, deadline)?;
     let packages = socket_power(&sensors);
     if packages.is_empty() {
         return Err("no package zone among the RAPL zones".to_owned());
@@ -163,7 +163,10 @@ fn try_rapl(
     // A live package counts about every millisecond; one that stands still for so long is dead.
     thread::sleep(retry_pause);
     let after = read_all(sysfs, &packages, deadline);
-    let moved = |(before, after): (&Outcome, &Outcome)| after.is_ok() && before != after;
+    let moved = |(before, after): (&Outcome, &Outcome)| match (before, after) {
+        (Ok(before), Ok(after)) => before != after,
+        _ => false,
+    };
     if before.iter().zip(&after).any(moved) {
         return Ok((Source::Rapl, sensors));
     }
@@ -171,6 +174,16 @@ fn try_rapl(
 }
 
 type Outcome = Result<Measure, Failure>;
+
+/// Discovery with a deadline: wedged firmware holds even a label back, and must not hold up the start.
+fn discover(source: Source, sysfs: &Sysfs, deadline: Duration) -> Result<Vec<Sensor>, String> {
+    let (sender, receiver) = mpsc::channel();
+    let sysfs = sysfs.clone();
+    thread::spawn(move || sender.send(sources::discover(source, &sysfs)).ok());
+    receiver
+        .recv_timeout(deadline)
+        .unwrap_or_else(|_| Err(format!("discovery has not come back within {deadline:?}")))
+}
 
 fn socket_power(sensors: &[Sensor]) -> Vec<Sensor> {
     sensors.iter().filter(|sensor| sensor.kind.is_socket_power()).cloned().collect()

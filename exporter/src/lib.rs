@@ -28,9 +28,11 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use crate::args::Config;
@@ -58,6 +60,9 @@ pub enum StartError {
         /// The reason.
         source: io::Error,
     },
+    /// The signals that end the process cannot be caught.
+    #[error("cannot catch SIGINT and SIGTERM")]
+    Signals(#[source] io::Error),
     /// A thread cannot be started.
     #[error("cannot start a worker thread")]
     Thread(#[source] io::Error),
@@ -87,10 +92,12 @@ impl Exporter {
         if board.is_simulated {
             tracing::warn!("the sensors are SIMULATED: nothing published here was measured");
         }
-        watch_board(&board).map_err(StartError::Thread)?;
+        look_after(&board, "watch", WATCH_EVERY, |board| board.watch(Now::read()))
+            .and_then(|()| look_after(&board, "discovery", REDISCOVER_EVERY, rediscover))
+            .map_err(StartError::Thread)?;
         let until = Instant::now() + limits.read_deadline;
         while Instant::now() < until && !board.cells().iter().all(|cell| cell.has_been_read()) {
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
         Ok(Self { board })
     }
@@ -104,45 +111,52 @@ impl Exporter {
     }
 }
 
-/// Looks after the workers for as long as the board lives.
-fn watch_board(board: &Arc<Board>) -> io::Result<()> {
+/// Does `work` every `period` for as long as the board lives. Each kind of work has a thread of its own:
+/// discovery may hang on a sensor, and the watch must still see that sensor hang.
+fn look_after(
+    board: &Arc<Board>,
+    name: &str,
+    period: Duration,
+    work: fn(&Board),
+) -> io::Result<()> {
     let weak = Arc::downgrade(board);
-    std::thread::Builder::new().name("watch".to_owned()).spawn(move || {
-        let mut discovered = Instant::now();
-        while let Some(board) = weak.upgrade() {
-            board.watch(Now::read());
-            if discovered.elapsed() >= REDISCOVER_EVERY {
-                discovered = Instant::now();
-                if let Err(error) = board.rediscover() {
-                    tracing::warn!(%error, "cannot start a worker for a sensor that was found");
-                }
-            }
-            drop(board);
-            std::thread::sleep(WATCH_EVERY);
+    let until_gone = move || {
+        loop {
+            thread::sleep(period);
+            let Some(board) = weak.upgrade() else { return };
+            work(&board);
         }
-    })?;
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(until_gone)?;
     Ok(())
+}
+
+fn rediscover(board: &Board) {
+    if let Err(error) = board.rediscover() {
+        tracing::warn!(%error, "cannot start a worker for a sensor that was found");
+    }
 }
 
 /// The whole program: starts, listens, serves until SIGINT or SIGTERM, drains.
 pub async fn run(config: Config) -> Result<(), StartError> {
     let exporter = Exporter::start(&config)?;
     let address = config.address;
+    // Before anyone is told that we listen: whoever then asks us to stop finds a handler.
+    let terminated = termination().map_err(StartError::Signals)?;
     let listener =
         TcpListener::bind(address).await.map_err(|source| StartError::Bind { address, source })?;
-    exporter.serve(listener, terminated()).await;
+    exporter.serve(listener, terminated).await;
     Ok(())
 }
 
-/// Resolves on SIGINT or SIGTERM.
-async fn terminated() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        // Without a handler the default action ends the process, which is what was asked for.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
+/// Catches SIGINT and SIGTERM from here on; the future resolves at the first of them.
+fn termination() -> io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }

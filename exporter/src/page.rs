@@ -127,7 +127,7 @@ fn write_states(page: &mut Writer, lines: &[Line]) {
             ("type", sensor.kind.as_str()),
             ("socket", &line.socket),
             ("label", &sensor.label),
-            ("averaging", sensor.averaging.as_str()),
+            ("averaging", line.verdict.averaging.as_str()),
         ];
         page.sample(&labels, Number::Integer(1));
     }

@@ -24,7 +24,7 @@ pub struct Sensor {
     pub socket: Option<u32>,
     /// The firmware's or the driver's own name for it.
     pub label: String,
-    /// What one value is an average over.
+    /// What one value is an average over, as far as the kind of file tells; see [`Sensor::ask_averaging`].
     pub averaging: Averaging,
     /// The files to read.
     pub meter: Meter,
@@ -125,6 +125,8 @@ pub enum Meter {
         value: PathBuf,
         /// `power*_enable`, which explains a missing value; it may not exist.
         enable: PathBuf,
+        /// `power*_average_interval`, for a value that is an average; it may not exist.
+        interval: Option<PathBuf>,
         /// The largest power that the meter declares possible.
         limit_w: Option<f64>,
     },
@@ -150,18 +152,46 @@ impl Sensor {
     /// Reads the sensor once. May block for as long as the firmware does.
     pub fn measure(&self, sysfs: &Sysfs) -> Result<Measure, Failure> {
         match &self.meter {
-            Meter::Power { value, enable, limit_w } => {
-                let text = sysfs.text(value).map_err(|failure| {
-                    let off = failure == Failure::NoData
-                        && sysfs.text_if_any(enable).is_some_and(|text| text == "0");
-                    if off { Failure::SwitchedOff } else { failure }
-                })?;
-                parse_power(&text, self.kind.can_read_zero(), *limit_w).map(Measure::Watts)
+            Meter::Power { value, enable, limit_w, .. } => {
+                let zero_is_true = self.kind.can_read_zero();
+                let watts =
+                    sysfs.text(value).and_then(|text| parse_power(&text, zero_is_true, *limit_w));
+                watts.map(Measure::Watts).map_err(|failure| {
+                    // Whatever a meter that is switched off answers, this is why.
+                    let is_off = sysfs.text_if_any(enable).is_some_and(|text| text == "0");
+                    if is_off { Failure::SwitchedOff } else { failure }
+                })
             }
             Meter::Energy { value, .. } => {
                 parse_energy(&sysfs.text(value)?).map(Measure::MicroJoules)
             }
         }
+    }
+}
+
+impl Sensor {
+    /// What one value is an average over, asked of the driver where it can tell. May block like a read:
+    /// for an ACPI meter the answer is a call into the firmware (kernel: drivers/hwmon/acpi_power_meter.c).
+    pub fn ask_averaging(&self, sysfs: &Sysfs) -> Averaging {
+        match &self.meter {
+            Meter::Power { interval: Some(interval), .. } => {
+                parse_average_interval(sysfs.text_if_any(interval).as_deref())
+            }
+            _ => self.averaging,
+        }
+    }
+}
+
+/// The longest averaging interval that is believed: an hour. Firmware prints nonsense here, too.
+const AVERAGE_INTERVAL_MS_MAX: u64 = 3_600_000;
+
+/// Milliseconds, when they can be believed. A driver prints `unknown`, or leaves the file out.
+fn parse_average_interval(text: Option<&str>) -> Averaging {
+    match text.and_then(|text| text.parse::<u64>().ok()) {
+        Some(ms) if (1..=AVERAGE_INTERVAL_MS_MAX).contains(&ms) => {
+            Averaging::Mean { window_s: ms as f64 / 1e3 }
+        }
+        _ => Averaging::Unknown,
     }
 }
 
@@ -228,6 +258,22 @@ mod tests {
             assert_eq!(parse_power(text, false, Some(500.0)), expected, "{text:?}");
         }
         assert_eq!(parse_power("0", true, None), Ok(0.0), "a zone that can be idle");
+    }
+
+    #[test]
+    fn an_averaging_interval_is_believed_only_within_reason() {
+        let mean = |window_s| Averaging::Mean { window_s };
+        let cases = [
+            (Some("50"), mean(0.05)),
+            (Some("1000"), mean(1.0)),
+            (Some("0"), Averaging::Unknown),
+            (Some("unknown"), Averaging::Unknown),
+            (Some("4000000000"), Averaging::Unknown),
+            (None, Averaging::Unknown),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(parse_average_interval(text), expected, "{text:?}");
+        }
     }
 
     #[test]

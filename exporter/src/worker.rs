@@ -23,6 +23,9 @@ const STACK_BYTES: usize = 128 << 10;
 /// The longest pause of a sensor that keeps failing: each failed ACPI call may write to the kernel's log.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
+/// How often a driver is asked what it averages over: an administrator may change it, but rarely does.
+const ASK_AVERAGING_EVERY: Duration = Duration::from_secs(60);
+
 /// When to read: at `origin + k * interval`, whatever a read took. Missed times are skipped.
 #[derive(Debug, Clone, Copy)]
 pub struct Schedule {
@@ -78,7 +81,13 @@ impl Drop for Worker {
 fn run(cell: &Cell, sysfs: &Sysfs, health: &Health, schedule: Schedule, stop: &AtomicBool) {
     let mut failures_in_a_row = 0_u32;
     let mut said = None;
+    let mut averaging_asked: Option<Instant> = None;
     while !stop.load(Ordering::Acquire) {
+        if averaging_asked.is_none_or(|at| at.elapsed() >= ASK_AVERAGING_EVERY) {
+            averaging_asked = Some(Instant::now());
+            cell.begin(Now::read()); // It may hang like a read, and is overdue like one.
+            cell.set_averaging(cell.sensor.ask_averaging(sysfs));
+        }
         let started = Now::read();
         cell.begin(started);
         let measured = cell.sensor.measure(sysfs);

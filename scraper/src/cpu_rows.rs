@@ -102,7 +102,7 @@ struct Socket<'a> {
     sensors: Vec<&'a Sensor>,
     read_at_s: Option<f64>,
     window_s: Option<f64>,
-    page: &PowerPage,
+    page: &'a PowerPage,
 }
 
 impl<'a> Socket<'a> {

@@ -1,7 +1,8 @@
 //! ACPI power_meter channels, from the hwmon class.
 //!
-//! Reads `name`, `power*_average` (or `power*_input`), `power*_oem_info`, `power*_label`,
-//! `power*_average_interval` and `power*_cap_max` of every hwmon device named `power_meter`
+//! Reads `name`, `power*_oem_info`, `power*_label` and `power*_cap_max` of every hwmon device and notes
+//! where `power*_average` (or `power*_input`), `power*_average_interval` and `power*_enable` stand. Those
+//! are the worker's to read: each is a call into the firmware, and discovery repeats. The devices are those named `power_meter`
 //! (kernel: Documentation/hwmon/acpi_power_meter.rst, Documentation/hwmon/sysfs-interface.rst). The attributes stand
 //! in `hwmonN/device/` on kernels before 6.15 and in `hwmonN/` since; both are looked at, and one
 //! channel seen twice is one channel. `power_meter` is the meter's own name: a laptop battery or a
@@ -17,9 +18,6 @@ use crate::sysfs::Sysfs;
 
 const DRIVER_NAME: &str = "power_meter";
 
-/// The longest averaging interval that is believed: an hour. Firmware prints nonsense here, too.
-const AVERAGE_INTERVAL_MS_MAX: u64 = 3_600_000;
-
 /// All channels, ordered by where they stand.
 pub fn discover(sysfs: &Sysfs) -> Result<Vec<Sensor>, String> {
     let root = sysfs.hwmon();
@@ -28,7 +26,9 @@ pub fn discover(sysfs: &Sysfs) -> Result<Vec<Sensor>, String> {
     let mut found: BTreeMap<PathBuf, Sensor> = BTreeMap::new();
     for hwmon in devices.iter().filter(|name| name.starts_with("hwmon")) {
         for sensor in device_channels(sysfs, hwmon) {
-            keep_better(&mut found, sysfs, sensor);
+            let Meter::Power { value, .. } = &sensor.meter else { continue };
+            let file = sysfs.canonical(value).unwrap_or_else(|| value.clone());
+            keep_better(&mut found, file, sensor);
         }
     }
     let mut sensors: Vec<Sensor> = found.into_values().collect();
@@ -63,7 +63,12 @@ fn device_channels(sysfs: &Sysfs, hwmon: &str) -> Vec<Sensor> {
         .canonical(&class.join("device"))
         .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
         .unwrap_or_else(|| hwmon.to_owned());
-    places.iter().flat_map(|dir| channels_in(sysfs, dir, hwmon, &device)).collect()
+    // Where both places have a file of their own for a channel, it is still one channel.
+    let mut channels = BTreeMap::new();
+    for sensor in places.iter().flat_map(|dir| channels_in(sysfs, dir, hwmon, &device)) {
+        keep_better(&mut channels, sensor.channel.clone(), sensor);
+    }
+    channels.into_values().collect()
 }
 
 /// The channels whose values stand in one directory.
@@ -100,11 +105,11 @@ fn channel_sensor(
     let label = ["oem_info", "label"]
         .iter()
         .find_map(|suffix| sysfs.text_if_any(&attribute(suffix)))
-        .unwrap_or_else(|| channel.to_owned());
-    let averaging = if value.ends_with("_input") {
-        Averaging::Instant
+        .map_or_else(|| channel.to_owned(), |label| printable(&label));
+    let (averaging, interval) = if value.ends_with("_input") {
+        (Averaging::Instant, None)
     } else {
-        parse_average_interval(sysfs.text_if_any(&attribute("average_interval")).as_deref())
+        (Averaging::Unknown, Some(attribute("average_interval")))
     };
     let limit_w = sysfs
         .text_if_any(&attribute("cap_max"))
@@ -120,24 +125,23 @@ fn channel_sensor(
         socket: rail.socket,
         label,
         averaging,
-        meter: Meter::Power { value: dir.join(value), enable: attribute("enable"), limit_w },
+        meter: Meter::Power {
+            value: dir.join(value),
+            enable: attribute("enable"),
+            interval,
+            limit_w,
+        },
     }
 }
 
-/// Milliseconds, when they can be believed. A driver prints `unknown`, or leaves the file out.
-fn parse_average_interval(text: Option<&str>) -> Averaging {
-    match text.and_then(|text| text.parse::<u64>().ok()) {
-        Some(ms) if (1..=AVERAGE_INTERVAL_MS_MAX).contains(&ms) => {
-            Averaging::Mean { window_s: ms as f64 / 1e3 }
-        }
-        _ => Averaging::Unknown,
-    }
+/// A label without control characters, at which some readers of a page would end a line or the page. A
+/// line feed stays: the exposition format escapes it.
+fn printable(label: &str) -> String {
+    label.replace(|c: char| c.is_control() && c != '\n', " ")
 }
 
-/// Keeps one sensor per value file; of two names for one file, the one whose directory has a label.
-fn keep_better(found: &mut BTreeMap<PathBuf, Sensor>, sysfs: &Sysfs, sensor: Sensor) {
-    let Meter::Power { value, .. } = &sensor.meter else { return };
-    let key = sysfs.canonical(value).unwrap_or_else(|| value.clone());
+/// Keeps one sensor per key; of two names for one thing, the one whose directory has a label.
+fn keep_better<K: Ord>(found: &mut BTreeMap<K, Sensor>, key: K, sensor: Sensor) {
     let is_labelled = |sensor: &Sensor| !sensor.channel.ends_with(&format!("/{}", sensor.label));
     match found.get(&key) {
         Some(known) if is_labelled(known) || !is_labelled(&sensor) => {}
@@ -153,27 +157,6 @@ fn make_ids_unique(sensors: &mut [Sensor]) {
     for sensor in sensors {
         if ids.iter().filter(|id| **id == sensor.id).count() > 1 {
             sensor.id = format!("{}@{}", sensor.id, sensor.channel);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_averaging_interval_is_believed_only_within_reason() {
-        let mean = |window_s| Averaging::Mean { window_s };
-        let cases = [
-            (Some("50"), mean(0.05)),
-            (Some("1000"), mean(1.0)),
-            (Some("0"), Averaging::Unknown),
-            (Some("unknown"), Averaging::Unknown),
-            (Some("4000000000"), Averaging::Unknown),
-            (None, Averaging::Unknown),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(parse_average_interval(text), expected, "{text:?}");
         }
     }
 }
