@@ -40,6 +40,7 @@ pub mod state;
 // Readings of several members.
 pub mod boundary;
 pub mod disagree;
+pub mod ledger;
 pub mod sum;
 
 mod compensated;
@@ -51,6 +52,7 @@ pub use counter::{CounterRead, Epochs, Step};
 pub use disagree::{ModuleMean, module_mean};
 pub use energy::{Energy, Verdict};
 pub use integrator::Integrator;
+pub use ledger::{Ledger, NodeKey, Observation, SeriesKey, Statement};
 pub use limits::Limits;
 pub use rail::{Rail, RailKind, classify};
 pub use reason::{Reason, Reasons};
