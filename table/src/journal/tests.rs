@@ -1,0 +1,127 @@
+//! The journal's bytes, and what is left of a segment after each kind of accident.
+
+use std::fs;
+
+use tempfile::tempdir;
+
+use super::*;
+use crate::made_rows::{cpu, reading, scrape};
+
+fn record(seq: u64) -> ScrapeRecord {
+    ScrapeRecord {
+        scrape: scrape("node-a", seq),
+        cpu: vec![cpu("node-a", 0, seq), cpu("node-a", 1, seq)],
+        readings: vec![reading("node-a", seq)],
+        csv_offset: 120 + 170 * seq,
+    }
+}
+
+fn segment(records: &[ScrapeRecord]) -> Vec<u8> {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("000001.wal");
+    let mut segment = Segment::create(&path).unwrap();
+    records.iter().try_for_each(|record| segment.append(record)).unwrap();
+    assert_eq!(segment.records(), records.len() as u64);
+    fs::read(path).unwrap()
+}
+
+fn read(bytes: &[u8]) -> (Vec<ScrapeRecord>, Tail) {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("000001.wal");
+    fs::write(&path, bytes).unwrap();
+    let mut reader = SegmentReader::open(&path).unwrap();
+    let records = reader.by_ref().collect::<Result<_, _>>().unwrap();
+    (records, reader.tail().unwrap())
+}
+
+/// A change of these bytes makes journals of running recorders unreadable: it needs a new version.
+#[test]
+fn the_segment_to_the_byte() {
+    let small = ScrapeRecord { cpu: vec![], readings: vec![], csv_offset: 300, ..record(1) };
+    let bytes = segment(&[small]);
+    assert_eq!(bytes[..12], *b"wattscrb\x01\0\0\0");
+    let payload = &bytes[20..];
+    assert_eq!(bytes[12..16], (payload.len() as u32).to_le_bytes());
+    assert_eq!(bytes[16..20], crc32fast::hash(payload).to_le_bytes());
+    let hex: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
+    let expected = "90a3c5eeac9dad06066e6f64652d611a687474703a2f2f6e6f64652d613a393430352f6d6574726963730180a8d6b907\
+                    880e01c801026f6b000180200c020001ef0101880e000000ac02";
+    assert_eq!(hex, expected);
+    let whole = segment(&[record(1)]);
+    assert_eq!((whole.len(), crc32fast::hash(&whole)), (377, 4_110_230_698));
+}
+
+#[test]
+fn a_segment_cut_at_any_byte_gives_its_whole_records() {
+    let records: Vec<_> = (0..3).map(record).collect();
+    let bytes = segment(&records);
+    let ends: Vec<usize> = (0..=3).map(|count| segment(&records[..count]).len()).collect();
+    for cut in 0..=bytes.len() {
+        let whole = ends.iter().rposition(|end| *end <= cut);
+        let dropped = cut - whole.map_or(0, |whole| ends[whole]);
+        let tail = if dropped == 0 { Tail::Clean } else { Tail::Torn { bytes: dropped as u64 } };
+        let expected = (records[..whole.unwrap_or(0)].to_vec(), tail);
+        assert_eq!(read(&bytes[..cut]), expected, "cut at {cut}");
+        // A file system may have extended the file before it lost the data.
+        let blank = [&bytes[..cut], &[0; 40]].concat();
+        let (found, tail) = read(&blank);
+        assert_eq!(found, expected.0, "blank from {cut}");
+        assert!(!matches!(tail, Tail::Clean), "blank from {cut}");
+    }
+}
+
+#[test]
+fn a_changed_byte_ends_the_records_before_it() {
+    let records: Vec<_> = (0..3).map(record).collect();
+    let bytes = segment(&records);
+    let ends: Vec<usize> = (0..=3).map(|count| segment(&records[..count]).len()).collect();
+    for at in 12..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= 0x40;
+        let hit = ends.iter().rposition(|end| *end <= at).unwrap();
+        let (found, tail) = read(&changed);
+        assert_eq!(found, records[..hit], "byte {at}");
+        assert_ne!(tail, Tail::Clean);
+        let in_payload = at >= ends[hit] + 8;
+        if in_payload && hit < 2 {
+            assert_eq!(tail, Tail::Damaged { bytes: (bytes.len() - ends[hit]) as u64 });
+        }
+    }
+    let mut foreign = bytes;
+    foreign[0] = b'X';
+    let bytes = foreign.len() as u64;
+    assert_eq!(read(&foreign), (vec![], Tail::Damaged { bytes }));
+}
+
+#[test]
+fn another_version_is_refused() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("000001.wal");
+    fs::write(&path, b"wattscrb\x02\0\0\0").unwrap();
+    let error = SegmentReader::open(&path).unwrap_err();
+    assert!(matches!(error, JournalError::OtherVersion { found: 2, .. }), "{error}");
+}
+
+#[test]
+fn a_scrape_beyond_the_bound_leaves_nothing() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("000001.wal");
+    let mut segment = Segment::create(&path).unwrap();
+    let mut large = record(1);
+    large.readings[0].labels = "x".repeat(RECORD_BYTES_MAX as usize);
+    let error = segment.append(&large).unwrap_err();
+    assert!(matches!(error, JournalError::TooLarge { seq: 1, .. }), "{error}");
+    segment.append(&record(2)).unwrap();
+    assert_eq!(read(&fs::read(&path).unwrap()), (vec![record(2)], Tail::Clean));
+}
+
+#[test]
+fn a_number_that_is_taken_is_not_begun_again() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("000001.wal");
+    drop(Segment::create(&path).unwrap());
+    let mut segment = Segment::create(&path).unwrap();
+    segment.append(&record(1)).unwrap();
+    assert!(Segment::create(&path).is_err());
+    assert_eq!(read(&fs::read(&path).unwrap()), (vec![record(1)], Tail::Clean));
+}

@@ -1,0 +1,81 @@
+//! Sealing: a segment of the journal becomes Parquet parts and is removed.
+//!
+//! It always starts from the segment's file, whether the recorder rotates or a crash is being recovered, so there is
+//! one way and it is used every day.
+
+use std::path::{Path, PathBuf};
+
+use super::error::RunError;
+use super::paths::RunPaths;
+use crate::disk;
+use crate::{CpuSample, LongReading, Scrape, SegmentReader, Simulated, Table, Tail, write_part};
+
+/// What sealing did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sealed {
+    /// Records that were replayed.
+    pub records: u64,
+    /// Rows that are now in Parquet, over all tables.
+    pub rows: u64,
+    /// Bytes after the last whole record of a segment, dropped or set aside.
+    pub bytes_dropped: u64,
+    /// Segments with unreadable bytes in their middle, kept under these names.
+    pub damaged: Vec<PathBuf>,
+}
+
+impl Sealed {
+    /// Adds what sealing another segment did.
+    pub(super) fn add(&mut self, other: Sealed) {
+        self.records += other.records;
+        self.rows += other.rows;
+        self.bytes_dropped += other.bytes_dropped;
+        self.damaged.extend(other.damaged);
+    }
+}
+
+/// Seals one segment, which nobody writes any more. Doing it again gives the same.
+pub(super) fn seal(paths: &RunPaths, number: u64) -> Result<Sealed, RunError> {
+    let segment = paths.segment(number);
+    let mut reader = SegmentReader::open(&segment)?;
+    let (mut cpu, mut scrapes, mut readings) = (Vec::new(), Vec::new(), Vec::new());
+    let mut sealed = Sealed::default();
+    for record in &mut reader {
+        let record = record?;
+        sealed.records += 1;
+        cpu.extend(record.cpu);
+        scrapes.push(record.scrape);
+        readings.extend(record.readings);
+    }
+    let simulated = Simulated::of(cpu.iter().map(|row: &CpuSample| row.simulated));
+    sealed.rows += write::<CpuSample>(paths, number, cpu, simulated)?;
+    sealed.rows += write::<LongReading>(paths, number, readings, simulated)?;
+    sealed.rows += write::<Scrape>(paths, number, scrapes, simulated)?;
+    match reader.tail() {
+        Some(Tail::Damaged { bytes }) => {
+            sealed.bytes_dropped = bytes;
+            let aside = paths.damaged(number);
+            disk::rename(&segment, &aside)?;
+            sealed.damaged.push(aside);
+        }
+        Some(Tail::Torn { bytes }) => {
+            sealed.bytes_dropped = bytes;
+            disk::remove(&segment)?;
+        }
+        Some(Tail::Clean) | None => disk::remove(&segment)?,
+    }
+    Ok(sealed)
+}
+
+fn write<T: Table>(
+    paths: &RunPaths,
+    number: u64,
+    rows: Vec<T>,
+    simulated: Option<Simulated>,
+) -> Result<u64, RunError> {
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let directory: &Path = &paths.table::<T>();
+    disk::make_dir(directory)?;
+    Ok(write_part(&paths.part::<T>(number), rows, simulated)?)
+}

@@ -1,0 +1,240 @@
+//! Writes a run: journal first, then CSV, then, segment by segment, Parquet.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+
+use super::csv_file::{CsvFile, Restored};
+use super::error::RunError;
+use super::paths::RunPaths;
+use super::seal::{Sealed, seal};
+use crate::disk;
+use crate::journal::Segment;
+use crate::{
+    CpuManifest, CpuSample, CsvVersion, LongReading, PartReader, Scrape, ScrapeNumber,
+    ScrapeRecord, SegmentReader,
+};
+
+/// How a run is written.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Version of samples.csv.
+    pub csv_version: CsvVersion,
+    /// Size from which [`RunWriter::wants_rotation`] says yes. Sealing holds a segment's rows in memory, which takes
+    /// several times this.
+    pub segment_bytes: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { csv_version: CsvVersion::default(), segment_bytes: 64 * 1024 * 1024 }
+    }
+}
+
+/// What opening a run found and did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recovery {
+    /// Whether the run had been recorded to before.
+    pub resumed: bool,
+    /// What was replayed from the journal into Parquet.
+    pub sealed: Sealed,
+    /// Bytes of a torn last line that were cut from samples.csv. Its row is in the journal, so it is among those added.
+    pub csv_bytes_cut: u64,
+    /// Rows of the journal that were missing in samples.csv and were appended.
+    pub csv_rows_added: u64,
+    /// Rows of the journal that are missing in samples.csv and were not appended, as other hands changed the file.
+    pub csv_rows_left_out: u64,
+    /// Per target, the highest number of its scrapes; numbering goes on from there.
+    pub last_seq: BTreeMap<String, u64>,
+    /// The manifest of the recording before, when it ended in order.
+    pub manifest: Option<CpuManifest>,
+    /// What could not be read and was not needed: each a line for the log.
+    pub warnings: Vec<String>,
+}
+
+/// A run that is being recorded. Dropped without [`RunWriter::close`], it is recovered when it is opened again.
+#[derive(Debug)]
+pub struct RunWriter {
+    paths: RunPaths,
+    options: Options,
+    csv: CsvFile,
+    segment: Segment,
+    number: u64,
+    /// Segments that are complete and could not be sealed yet.
+    unsealed: Vec<u64>,
+    _lock: File,
+}
+
+impl RunWriter {
+    /// Opens a run to record into it, a new one or one that was recorded to before, and recovers it.
+    ///
+    /// # Errors
+    /// When another recorder holds the directory, samples.csv has another version, or the disk refuses.
+    pub fn open(directory: &Path, options: Options) -> Result<(RunWriter, Recovery), RunError> {
+        let paths = RunPaths::new(directory);
+        fs::create_dir_all(directory).map_err(disk::at("create", directory))?;
+        disk::sync_parent(directory)?;
+        let locked = RunError::Locked { path: directory.to_owned() };
+        let lock = disk::lock(&paths.lock())?.ok_or(locked)?;
+        disk::make_dir(&paths.cpu())?;
+        disk::make_dir(&paths.journal())?;
+
+        let mut recovery = Recovery { resumed: paths.csv().exists(), ..Recovery::default() };
+        let (mut csv, cut) = CsvFile::open(&paths.csv(), options.csv_version)?;
+        recovery.csv_bytes_cut = cut;
+        let segments = paths.segments()?;
+        for number in &segments {
+            restore_csv(&mut csv, &paths.segment(*number), &mut recovery)?;
+        }
+        csv.sync()?;
+        for number in segments {
+            recovery.sealed.add(seal(&paths, number)?);
+        }
+        last_numbers(&paths, &mut recovery)?;
+        last_manifest(&paths, &mut recovery);
+
+        let number = paths.next_number()?;
+        let segment = Segment::create(&paths.segment(number))?;
+        let unsealed = Vec::new();
+        Ok((RunWriter { paths, options, csv, segment, number, unsealed, _lock: lock }, recovery))
+    }
+
+    /// Records one scrape: to the journal, then its published rows to samples.csv, each in one write.
+    ///
+    /// When this is `Ok` the scrape is in the journal, and only then. Lines that samples.csv does not take wait, and
+    /// [`RunWriter::sync`] reports it.
+    ///
+    /// # Errors
+    /// A full disk, a scrape too large for a record, a text with a line break. Nothing was recorded.
+    pub fn append(
+        &mut self,
+        scrape: Scrape,
+        cpu: Vec<CpuSample>,
+        readings: Vec<LongReading>,
+    ) -> Result<(), RunError> {
+        cpu.iter().try_for_each(check_texts)?;
+        self.csv.check_room()?;
+        let record = ScrapeRecord { scrape, cpu, readings, csv_offset: self.csv.offset() };
+        self.segment.append(&record)?;
+        self.csv.append(&record.cpu);
+        Ok(())
+    }
+
+    /// Makes all that was recorded durable. To be called every second or so; what came after the last call may be lost
+    /// with the machine's power, though not with the process.
+    ///
+    /// # Errors
+    /// When the disk refuses. Rows that wait for samples.csv go on waiting.
+    pub fn sync(&mut self) -> Result<(), RunError> {
+        self.segment.sync()?;
+        self.csv.sync()?;
+        Ok(())
+    }
+
+    /// Whether the segment has grown so that it should be sealed, however short the time.
+    pub fn wants_rotation(&self) -> bool {
+        self.segment.bytes() >= self.options.segment_bytes
+    }
+
+    /// Begins a new segment and seals the one before, and any that could not be sealed earlier.
+    ///
+    /// # Errors
+    /// When the disk refuses. Recording can go on, and the next rotation tries again.
+    pub fn rotate(&mut self) -> Result<Sealed, RunError> {
+        // samples.csv must be durable before the journal that could restore it is gone.
+        self.sync()?;
+        if self.segment.records() > 0 {
+            self.segment = Segment::create(&self.paths.segment(self.number + 1))?;
+            self.unsealed.push(self.number);
+            self.number += 1;
+        }
+        self.seal_complete()
+    }
+
+    /// Ends the recording: seals everything and puts the manifest in place.
+    ///
+    /// # Errors
+    /// When the disk refuses. The run is recovered when it is opened again.
+    pub fn close(mut self, manifest: &CpuManifest) -> Result<Sealed, RunError> {
+        self.sync()?;
+        self.unsealed.push(self.number);
+        let sealed = self.seal_complete()?;
+        disk::replace(&self.paths.manifest(), &manifest.to_json())?;
+        Ok(sealed)
+    }
+
+    fn seal_complete(&mut self) -> Result<Sealed, RunError> {
+        let mut sealed = Sealed::default();
+        while let Some(number) = self.unsealed.first() {
+            sealed.add(seal(&self.paths, *number)?);
+            self.unsealed.remove(0);
+        }
+        Ok(sealed)
+    }
+}
+
+/// A line break within a cell would make a torn tail look whole.
+fn check_texts(row: &CpuSample) -> Result<(), RunError> {
+    for (column, text) in
+        [("hostname", &row.hostname), ("source", &row.source), ("sensor", &row.sensor)]
+    {
+        if text.contains(['\r', '\n']) {
+            return Err(RunError::LineBreak {
+                column,
+                socket_id: row.socket_id,
+                found: text.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn restore_csv(csv: &mut CsvFile, segment: &Path, recovery: &mut Recovery) -> Result<(), RunError> {
+    for record in SegmentReader::open(segment)? {
+        match csv.restore(&record?)? {
+            Restored::Present => {}
+            Restored::Added(rows) => recovery.csv_rows_added += rows,
+            Restored::Foreign(rows) => recovery.csv_rows_left_out += rows,
+        }
+    }
+    Ok(())
+}
+
+/// Finds the last number of each target in the parts. A part that cannot be read must not stop the recording; numbers
+/// may then be used again, and the warning says so by naming it.
+fn last_numbers(paths: &RunPaths, recovery: &mut Recovery) -> Result<(), RunError> {
+    for number in paths.parts::<Scrape>()? {
+        let rows = match PartReader::<ScrapeNumber>::open(&paths.part::<Scrape>(number)) {
+            Ok(rows) => rows,
+            Err(error) => {
+                recovery.warnings.push(error.to_string());
+                continue;
+            }
+        };
+        for row in rows {
+            match row {
+                Ok(row) => {
+                    let last = recovery.last_seq.entry(row.target).or_default();
+                    *last = row.seq.max(*last);
+                }
+                Err(error) => {
+                    recovery.warnings.push(error.to_string());
+                    break;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn last_manifest(paths: &RunPaths, recovery: &mut Recovery) {
+    let path = paths.manifest();
+    match fs::read(&path) {
+        Ok(json) => match CpuManifest::from_json(&json) {
+            Ok(manifest) => recovery.manifest = Some(manifest),
+            Err(error) => recovery.warnings.push(format!("{}: {error}", path.display())),
+        },
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => recovery.warnings.push(disk::at("read", &path)(error).to_string()),
+    }
+}
