@@ -56,13 +56,18 @@ impl Table for CpuSample {}
 impl CpuSample {
     /// The power, when it was published: the state is ok and the number is finite.
     pub fn published_w(&self) -> Option<f64> {
-        self.power_w.filter(|power_w| self.state == State::Ok && power_w.is_finite())
+        published_w(self.state, self.power_w)
     }
 
     /// Whether the row belongs in CSV, which has no way to say that a value is withheld.
     pub fn is_published(&self) -> bool {
         self.published_w().is_some()
     }
+}
+
+/// Only a reading in state ok is a number, and only a finite one.
+fn published_w(state: State, power_w: Option<f64>) -> Option<f64> {
+    power_w.filter(|power_w| state.is_ok() && power_w.is_finite())
 }
 
 table! {
@@ -89,6 +94,13 @@ table! {
         state: State,
         /// See [`CpuSample::simulated`].
         simulated: bool,
+    }
+}
+
+impl CpuPower {
+    /// See [`CpuSample::published_w`].
+    pub fn published_w(&self) -> Option<f64> {
+        published_w(self.state, self.power_w)
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, DiskError, GrowingFile};
-use crate::{CpuPower, CpuSample, LongReading, Row, Scrape, ScrapeNumber};
+use crate::{CpuPower, CpuSample, LongReading, Row, Scrape, ScrapeNumber, ScrapeOutcome};
 
 const MAGIC: [u8; 8] = *b"wattscrb";
 
@@ -71,6 +71,12 @@ impl Journaled for Scrape {
 impl Journaled for ScrapeNumber {
     fn of(record: ScrapeRecord) -> Vec<Self> {
         vec![ScrapeNumber { target: record.scrape.target, seq: record.scrape.seq }]
+    }
+}
+
+impl Journaled for ScrapeOutcome {
+    fn of(record: ScrapeRecord) -> Vec<Self> {
+        vec![ScrapeOutcome { target: record.scrape.target, outcome: record.scrape.outcome }]
     }
 }
 

@@ -38,5 +38,5 @@ pub use run::{
 pub use samples_csv::{
     CsvIssue, CsvPlace, CsvReason, CsvVersion, SamplesCsv, csv_header, csv_rows,
 };
-pub use scrape::{Scrape, ScrapeNumber};
+pub use scrape::{Scrape, ScrapeNumber, ScrapeOutcome};
 pub use table::{Column, Row, SCHEMA_VERSION, Table};

@@ -51,3 +51,13 @@ table! {
         seq: u64,
     }
 }
+
+table! {
+    /// The columns of `scrapes` that tell whether a target ever answered.
+    pub struct ScrapeOutcome: "scrapes" sorted by [target] {
+        /// See [`Scrape::target`].
+        target: String,
+        /// See [`Scrape::outcome`].
+        outcome: String,
+    }
+}

@@ -1,0 +1,190 @@
+//! From rows to stated windows: reads a recording once and holds no readings.
+
+use std::error::Error;
+use std::path::Path;
+
+use wattscribe_rules::{
+    CounterSample, Energy, FleetEnergy, Ledger, NodeKey, Observation, Reasons, Sample, SeriesKey,
+    State, Statement,
+};
+use wattscribe_table::{CpuPower, EnergyWindow, RunReader, ScrapeOutcome, open_any};
+
+use super::select::{Selection, manifest};
+
+/// The windows of a recording: sockets, nodes, totals.
+pub(crate) fn state_energy(
+    run: &Path,
+    selection: &Selection,
+) -> Result<Vec<EnergyWindow>, Box<dyn Error>> {
+    let mut ledger = Ledger::new(selection.windows.clone(), selection.limits);
+    for node in never_answered(run)? {
+        ledger.expect_node(&node);
+    }
+    // A CSV cannot say that it is simulated; the manifest beside it can.
+    let mut is_simulated = manifest(run)
+        .and_then(|manifest| manifest.wattscribe.simulated)
+        .is_some_and(|word| word != "false");
+    let mut rows = open_any::<CpuPower>(run)?;
+    for row in &mut rows {
+        let row = row?;
+        is_simulated |= row.simulated;
+        ledger.push(&row.source, &row.hostname, row.socket_id, observation(&row));
+    }
+    rows.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let statement = ledger.finish();
+    if statement.refused > 0 {
+        tracing::warn!(
+            readings = statement.refused,
+            "left out: they contradict an earlier reading of their series"
+        );
+    }
+    for node in &statement.silent {
+        tracing::warn!(node, "never gave a page: the totals lack it");
+    }
+    if statement.sockets.is_empty() {
+        return Err(format!("{}: no row of any socket", run.display()).into());
+    }
+    Ok(stated(&statement, selection, is_simulated))
+}
+
+/// Targets of a run whose every scrape failed. They may be nodes with power; a total without them must
+/// not look whole.
+fn never_answered(run: &Path) -> Result<Vec<String>, Box<dyn Error>> {
+    let Ok(reader) = RunReader::open(run) else { return Ok(Vec::new()) };
+    let mut answered = std::collections::BTreeMap::<String, bool>::new();
+    for scrape in reader.rows::<ScrapeOutcome>()? {
+        let scrape = scrape?;
+        let is_ok = scrape.outcome == "ok";
+        match answered.get_mut(&scrape.target) {
+            Some(has_answered) => *has_answered |= is_ok,
+            None => {
+                answered.insert(scrape.target, is_ok);
+            }
+        }
+    }
+    Ok(answered.into_iter().filter(|(_, is_ok)| !is_ok).map(|(target, _)| target).collect())
+}
+
+fn observation(row: &CpuPower) -> Observation {
+    let at_s = row.timestamp_unix;
+    // A socket that is on never draws nothing: older recorders wrote a zero for what was missing.
+    match row.published_w().filter(|watts| *watts != 0.0) {
+        Some(watts) => {
+            let counter = row.energy_counter_time.zip(row.energy_counter_j);
+            let counter = counter.map(|(at_s, joules)| CounterSample { at_s, joules });
+            Observation::Reading(Sample { at_s, watts, counter })
+        }
+        None if row.state.is_ok() => Observation::Withheld { at_s, state: State::Unavailable },
+        None => Observation::Withheld { at_s, state: row.state },
+    }
+}
+
+fn stated(statement: &Statement, selection: &Selection, simulated: bool) -> Vec<EnergyWindow> {
+    let base = |number: usize, start_s: f64| (selection.name(number, start_s), simulated);
+    let sockets = statement.sockets.iter().map(|(key, number, energy)| {
+        (*number, socket_window(base(*number, energy.start_s), key, energy))
+    });
+    let nodes = statement.nodes.iter().map(|(key, number, energy)| {
+        (*number, node_window(base(*number, energy.start_s), key, energy))
+    });
+    let totals = statement.totals.iter().map(|(source, number, energy)| {
+        let base = base(*number, energy.start_s);
+        (*number, EnergyWindow { boundary: "total".to_owned(), ..sum_window(base, source, energy) })
+    });
+    let mut windows: Vec<(usize, EnergyWindow)> = sockets.chain(nodes).chain(totals).collect();
+    // Window by window; within one, sockets, nodes and totals in their own order.
+    windows.sort_by_key(|(number, _)| *number);
+    windows.into_iter().map(|(_, window)| window).collect()
+}
+
+fn socket_window(
+    (name, simulated): (String, bool),
+    key: &SeriesKey,
+    energy: &Energy,
+) -> EnergyWindow {
+    EnergyWindow {
+        name,
+        boundary: "socket".to_owned(),
+        hostname: Some(key.node.clone()),
+        socket_id: Some(key.socket),
+        source: Some(key.source.clone()),
+        start_unix: energy.start_s,
+        end_unix: energy.end_s,
+        energy_j: energy.energy_j,
+        covered_s: energy.covered_s,
+        coverage: energy.coverage,
+        avg_w: energy.avg_w,
+        samples: energy.samples,
+        largest_gap_s: Some(energy.largest_gap_s),
+        min_w: energy.min_w,
+        max_w: energy.max_w,
+        p5_w: energy.p5_w,
+        p50_w: energy.p50_w,
+        p95_w: energy.p95_w,
+        p99_w: energy.p99_w,
+        percentiles_exact: energy.percentiles_exact,
+        energy_low_j: energy.energy_low_j,
+        energy_high_j: energy.energy_high_j,
+        counter_energy_j: energy.counter_energy_j,
+        counter_disagreement: energy.counter_disagreement,
+        members_expected: 1,
+        members_reporting: u64::from(energy.energy_j.is_some()),
+        verdict: energy.verdict.as_str().to_owned(),
+        reasons: joined(&energy.reasons),
+        simulated,
+    }
+}
+
+fn node_window(base: (String, bool), key: &NodeKey, energy: &FleetEnergy) -> EnergyWindow {
+    EnergyWindow {
+        boundary: "node".to_owned(),
+        hostname: Some(key.node.clone()),
+        ..sum_window(base, &key.source, energy)
+    }
+}
+
+/// A sum. What only a single series has (percentiles, a counter) stays empty, and so does the average
+/// of members that cover different times.
+fn sum_window(
+    (name, simulated): (String, bool),
+    source: &str,
+    energy: &FleetEnergy,
+) -> EnergyWindow {
+    let duration_s = energy.end_s - energy.start_s;
+    let is_full = energy.members_full == energy.members_expected;
+    EnergyWindow {
+        name,
+        boundary: String::new(),
+        hostname: None,
+        socket_id: None,
+        source: Some(source.to_owned()),
+        start_unix: energy.start_s,
+        end_unix: energy.end_s,
+        energy_j: energy.energy_j,
+        covered_s: energy.coverage * duration_s,
+        coverage: energy.coverage,
+        avg_w: energy.energy_j.filter(|_| is_full).map(|joules| joules / duration_s),
+        samples: 0,
+        largest_gap_s: None,
+        min_w: None,
+        max_w: None,
+        p5_w: None,
+        p50_w: None,
+        p95_w: None,
+        p99_w: None,
+        percentiles_exact: true,
+        energy_low_j: energy.energy_low_j,
+        energy_high_j: energy.energy_high_j,
+        counter_energy_j: None,
+        counter_disagreement: None,
+        members_expected: energy.members_expected as u64,
+        members_reporting: energy.members_reporting as u64,
+        verdict: energy.verdict.as_str().to_owned(),
+        reasons: joined(&energy.reasons),
+        simulated,
+    }
+}
+
+fn joined(reasons: &Reasons) -> String {
+    reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join(";")
+}

@@ -1,0 +1,289 @@
+//! `wattscribe record`: polls targets into a run directory, alone or around a command.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{interval, sleep};
+use wattscribe_exporter::args::parse_interval;
+use wattscribe_scraper::keep::Keep;
+use wattscribe_scraper::record::{Plan, RecordError, Recording};
+use wattscribe_scraper::target::{Target, check_distinct};
+use wattscribe_table::{CpuManifest, CsvVersion, Options, RunWriter};
+
+use crate::log::{LiveLine, chain};
+use crate::{command, windows};
+
+/// What the operator typed.
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// An exporter to poll, as NAME=URL; the name stands in the rows. May be given many times.
+    #[arg(long = "target", value_name = "NAME=URL", required = true)]
+    targets: Vec<Target>,
+
+    /// Time between two scrapes of a target.
+    #[arg(long, default_value = "1s", value_parser = parse_interval, value_name = "DURATION")]
+    interval: Duration,
+
+    /// The longest that one scrape may take [default: the interval, but at least 1s]
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "DURATION")]
+    timeout: Option<Duration>,
+
+    /// Directory of the recording. One that was recorded to before is continued.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// Ends the recording after this time.
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "DURATION", conflicts_with = "command")]
+    duration: Option<Duration>,
+
+    /// Also records every sample whose metric name matches, in long form.
+    #[arg(long, value_name = "REGEX")]
+    keep: Option<String>,
+
+    /// Version of samples.csv: 3, or 2 for readers that know no module power.
+    #[arg(long, default_value = "3", value_parser = ["2", "3"], value_name = "VERSION")]
+    csv_version: String,
+
+    /// A command to record around: it starts once every target has been asked, and its end ends the
+    /// recording, with its exit code.
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// The least timeout: a page may wait for nothing, but a network may lose a packet.
+const TIMEOUT_MIN: Duration = Duration::from_secs(1);
+
+/// How often the live line is rewritten.
+const LIVE_EVERY: Duration = Duration::from_millis(500);
+
+/// How often the line is logged where there is no terminal.
+const LOG_EVERY: Duration = Duration::from_secs(30);
+
+/// Runs the command.
+pub(crate) fn run(args: RecordArgs) -> ExitCode {
+    let line = LiveLine::default();
+    line.start_log(tracing::Level::INFO);
+    let out = args.out.clone();
+    let (plan, options, duration) = match plan(args) {
+        Ok(planned) => planned,
+        Err(reason) => {
+            tracing::error!("{reason}");
+            return ExitCode::from(2);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "cannot start");
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = runtime.block_on(record(plan, options, duration, &out, &line));
+    line.clear();
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            tracing::error!("{}", chain(&error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn plan(args: RecordArgs) -> Result<(Plan, Options, Option<Duration>), String> {
+    check_distinct(&args.targets).map_err(|error| error.to_string())?;
+    let timeout = args.timeout.unwrap_or(args.interval.max(TIMEOUT_MIN));
+    if timeout.is_zero() {
+        return Err("--timeout 0s: expected more than nothing".to_owned());
+    }
+    let keep = match &args.keep {
+        Some(pattern) => Keep::matching(pattern).map_err(|error| format!("--keep: {error}"))?,
+        None => Keep::nothing(),
+    };
+    let csv_version = if args.csv_version == "2" { CsvVersion::V2 } else { CsvVersion::V3 };
+    let plan = Plan {
+        targets: args.targets,
+        interval: args.interval,
+        timeout,
+        keep,
+        command: (!args.command.is_empty()).then_some(args.command),
+    };
+    Ok((plan, Options { csv_version, ..Options::default() }, args.duration))
+}
+
+/// Why a recording ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// SIGINT, SIGTERM or the duration.
+    Asked,
+    /// The command ended.
+    Command(u8),
+    /// The disk refused.
+    Failed,
+}
+
+async fn record(
+    plan: Plan,
+    options: Options,
+    duration: Option<Duration>,
+    out: &Path,
+    line: &LiveLine,
+) -> Result<ExitCode, RecordError> {
+    let mut signals = Signals::listen();
+    let (run, recovery) = RunWriter::open(out, options)?;
+    if recovery.resumed {
+        tracing::info!(
+            records = recovery.sealed.records,
+            csv_rows_added = recovery.csv_rows_added,
+            "continuing the recording in {}",
+            out.display()
+        );
+    }
+    recovery.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    let argv = plan.command.clone();
+    let recording = Recording::start(plan, run, recovery)?;
+    let (end, command_s) = {
+        let work = async {
+            match &argv {
+                Some(argv) => around(&recording, argv, &mut signals).await,
+                None => (until_asked(duration, &mut signals).await, None),
+            }
+        };
+        tokio::select! {
+            ended = work => ended,
+            () = show(&recording, line) => (End::Failed, None),
+        }
+    };
+    // A command that has ended wants a reading from after its end; whoever asks to stop wants to stop.
+    let manifest = match (end, command_s) {
+        (End::Command(_), Some((_, end_s))) => recording.stop_after(end_s).await?,
+        _ => recording.stop().await?,
+    };
+    line.clear();
+    if let (Some(argv), Some((start_s, end_s))) = (&argv, command_s) {
+        let file = out.join("windows.csv");
+        if let Err(error) = windows::append(&file, &argv.join(" "), start_s, end_s) {
+            tracing::warn!(%error, "cannot write {}", file.display());
+        }
+    }
+    Ok(sum_up(&manifest, out, end))
+}
+
+/// Runs the command, and says when it began and ended, in the seconds of the rows.
+async fn around(
+    recording: &Recording,
+    argv: &[String],
+    signals: &mut Signals,
+) -> (End, Option<(f64, f64)>) {
+    tokio::select! {
+        () = recording.all_tried() => {}
+        _ = signals.any() => return (End::Asked, None),
+    }
+    let start_s = recording.now_s();
+    match command::run(argv, signals).await {
+        Ok(code) => (End::Command(code), Some((start_s, recording.now_s()))),
+        Err((code, reason)) => {
+            tracing::error!("{reason}");
+            (End::Command(code), None)
+        }
+    }
+}
+
+async fn until_asked(duration: Option<Duration>, signals: &mut Signals) -> End {
+    let over = async {
+        match duration {
+            Some(duration) => sleep(duration).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = over => End::Asked,
+        _ = signals.any() => End::Asked,
+    }
+}
+
+/// Shows how the recording stands; ends only when the recording has failed.
+async fn show(recording: &Recording, line: &LiveLine) {
+    let mut ticks = interval(LIVE_EVERY);
+    let log_after = LOG_EVERY.as_millis() / LIVE_EVERY.as_millis();
+    let mut shown = 0;
+    while !recording.has_failed() {
+        ticks.tick().await;
+        if LiveLine::is_shown() {
+            line.show(&recording.status().to_string());
+        } else if shown % log_after == log_after - 1 {
+            tracing::info!("{}", recording.status());
+        }
+        shown += 1;
+    }
+}
+
+/// Says what was recorded. A recording without one good scrape is a failure, whatever it ran around.
+fn sum_up(manifest: &CpuManifest, out: &Path, end: End) -> ExitCode {
+    let mut succeeded = 0;
+    for (name, target) in &manifest.wattscribe.targets {
+        let failed: u64 = target.errors_by_class.values().sum();
+        succeeded += target.scrapes.saturating_sub(failed);
+        if failed > 0 {
+            let last = target.last_error.as_deref().unwrap_or_default();
+            tracing::warn!(target = name, failed, scrapes = target.scrapes, last, "scrapes failed");
+        }
+    }
+    let is_simulated = manifest.wattscribe.simulated.as_deref().is_some_and(|word| word != "false");
+    let what = if is_simulated { "SIMULATED HARDWARE recorded to" } else { "recorded to" };
+    tracing::info!(scrapes = succeeded, "{what} {}", out.display());
+    match end {
+        End::Command(code) if code != 0 => ExitCode::from(code),
+        _ if succeeded == 0 => {
+            tracing::error!("no target gave a page");
+            ExitCode::FAILURE
+        }
+        End::Failed => ExitCode::FAILURE,
+        End::Asked | End::Command(_) => ExitCode::SUCCESS,
+    }
+}
+
+/// Which signal asked to end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// SIGINT, as Ctrl-C sends it to every process of the terminal.
+    Interrupt,
+    /// SIGTERM, sent to this process alone.
+    Terminate,
+}
+
+/// The signals that end a recording.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    interrupt: Option<Signal>,
+    terminate: Option<Signal>,
+}
+
+impl Signals {
+    fn listen() -> Self {
+        // Where no handler can be set the signal keeps its default action and ends the process.
+        Self {
+            interrupt: signal(SignalKind::interrupt()).ok(),
+            terminate: signal(SignalKind::terminate()).ok(),
+        }
+    }
+
+    /// Resolves at either of them.
+    pub(crate) async fn any(&mut self) -> Asked {
+        tokio::select! {
+            () = received(&mut self.interrupt) => Asked::Interrupt,
+            () = received(&mut self.terminate) => Asked::Terminate,
+        }
+    }
+}
+
+async fn received(signal: &mut Option<Signal>) {
+    if let Some(signal) = signal
+        && signal.recv().await.is_some()
+    {
+        return;
+    }
+    std::future::pending().await
+}
