@@ -120,8 +120,6 @@ enum End {
     Asked,
     /// The command ended.
     Command(u8),
-    /// The disk refused.
-    Failed,
 }
 
 async fn record(
@@ -151,15 +149,29 @@ async fn record(
                 None => (until_asked(duration, &mut signals).await, None),
             }
         };
+        tokio::pin!(work);
         tokio::select! {
-            ended = work => ended,
-            () = show(&recording, line) => (End::Failed, None),
+            ended = &mut work => ended,
+            () = show(&recording, line) => {
+                line.clear();
+                tracing::error!("the recording has failed");
+                // The command is somebody's work: it is not ended because it can no longer be recorded.
+                if argv.is_some() { work.await } else { (End::Asked, None) }
+            }
         }
     };
     // A command that has ended wants a reading from after its end; whoever asks to stop wants to stop.
-    let manifest = match (end, command_s) {
-        (End::Command(_), Some((_, end_s))) => recording.stop_after(end_s).await?,
-        _ => recording.stop().await?,
+    let stopped = match command_s {
+        Some((_, end_s)) if !recording.has_failed() => recording.stop_after(end_s).await,
+        _ => recording.stop().await,
+    };
+    let manifest = match (stopped, end) {
+        (Ok(manifest), _) => manifest,
+        (Err(error), End::Command(code)) if code != 0 => {
+            tracing::error!("{}", chain(&error));
+            return Ok(ExitCode::from(code));
+        }
+        (Err(error), _) => return Err(error),
     };
     line.clear();
     if let (Some(argv), Some((start_s, end_s))) = (&argv, command_s) {
@@ -240,7 +252,6 @@ fn sum_up(manifest: &CpuManifest, out: &Path, end: End) -> ExitCode {
             tracing::error!("no target gave a page");
             ExitCode::FAILURE
         }
-        End::Failed => ExitCode::FAILURE,
         End::Asked | End::Command(_) => ExitCode::SUCCESS,
     }
 }

@@ -95,14 +95,19 @@ fn common_time(run: &Path, limits: Limits) -> Result<(f64, f64), Box<dyn Error>>
     let mut extents: HashMap<(String, u32), (f64, f64)> = HashMap::new();
     for row in open_any::<CpuPower>(run)? {
         let row = row?;
-        let (Some(_), at_s) = (row.published_w(), row.timestamp_unix) else { continue };
+        if row.published_w().is_none() {
+            continue;
+        }
+        // A counter is read after the middle of the power that came with it: both must have begun.
+        let from_s = row.energy_counter_time.unwrap_or(row.timestamp_unix).max(row.timestamp_unix);
+        let to_s = row.timestamp_unix;
         match extents.get_mut(&(row.hostname.clone(), row.socket_id)) {
             Some((first_s, last_s)) => {
-                *first_s = first_s.min(at_s);
-                *last_s = last_s.max(at_s);
+                *first_s = first_s.min(from_s);
+                *last_s = last_s.max(to_s);
             }
             None => {
-                extents.insert((row.hostname, row.socket_id), (at_s, at_s));
+                extents.insert((row.hostname, row.socket_id), (from_s, to_s));
             }
         }
     }
