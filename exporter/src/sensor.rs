@@ -167,9 +167,7 @@ impl Sensor {
             }
         }
     }
-}
 
-impl Sensor {
     /// What one value is an average over, asked of the driver where it can tell. May block like a read:
     /// for an ACPI meter the answer is a call into the firmware (kernel: drivers/hwmon/acpi_power_meter.c).
     pub fn ask_averaging(&self, sysfs: &Sysfs) -> Averaging {

@@ -1,12 +1,13 @@
 //! ACPI power_meter channels, from the hwmon class.
 //!
-//! Reads `name`, `power*_oem_info`, `power*_label` and `power*_cap_max` of every hwmon device and notes
-//! where `power*_average` (or `power*_input`), `power*_average_interval` and `power*_enable` stand. Those
-//! are the worker's to read: each is a call into the firmware, and discovery repeats. The devices are those named `power_meter`
-//! (kernel: Documentation/hwmon/acpi_power_meter.rst, Documentation/hwmon/sysfs-interface.rst). The attributes stand
-//! in `hwmonN/device/` on kernels before 6.15 and in `hwmonN/` since; both are looked at, and one
-//! channel seen twice is one channel. `power_meter` is the meter's own name: a laptop battery or a
-//! graphics card has another one, and is no server power.
+//! Reads `name`, `power*_oem_info`, `power*_label` and `power*_cap_max` of every hwmon device named
+//! `power_meter` (kernel: Documentation/hwmon/acpi_power_meter.rst, Documentation/hwmon/sysfs-interface.rst),
+//! and notes where `power*_average` (or `power*_input`), `power*_average_interval` and `power*_enable`
+//! stand. Those are the worker's to read: they call the firmware, and discovery repeats.
+//!
+//! The attributes stand in `hwmonN/device/` on kernels before 6.15 and in `hwmonN/` since; both are looked
+//! at, and one channel seen twice is one channel. `power_meter` is the meter's own name: a laptop battery
+//! or a graphics card has another one, and is no server power.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,9 +64,12 @@ fn device_channels(sysfs: &Sysfs, hwmon: &str) -> Vec<Sensor> {
         .canonical(&class.join("device"))
         .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
         .unwrap_or_else(|| hwmon.to_owned());
+    // Behind all links: when hwmon numbers move, hwmonN leads to another device at once, and its power
+    // would be published under this one's name until discovery looks again.
+    let dirs = places.iter().filter_map(|dir| sysfs.canonical(dir));
     // Where both places have a file of their own for a channel, it is still one channel.
     let mut channels = BTreeMap::new();
-    for sensor in places.iter().flat_map(|dir| channels_in(sysfs, dir, hwmon, &device)) {
+    for sensor in dirs.flat_map(|dir| channels_in(sysfs, &dir, hwmon, &device)) {
         keep_better(&mut channels, sensor.channel.clone(), sensor);
     }
     channels.into_values().collect()
@@ -74,7 +78,7 @@ fn device_channels(sysfs: &Sysfs, hwmon: &str) -> Vec<Sensor> {
 /// The channels whose values stand in one directory.
 fn channels_in(sysfs: &Sysfs, dir: &Path, hwmon: &str, device: &str) -> Vec<Sensor> {
     let Ok(names) = sysfs.list(dir) else {
-        return Vec::new(); // One of the two places is missing on every kernel.
+        return Vec::new(); // It went away meanwhile: the next discovery sees how things stand.
     };
     let mut values: BTreeMap<&str, &str> = BTreeMap::new(); // power1 -> its file
     for name in &names {
