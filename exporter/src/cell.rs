@@ -147,7 +147,10 @@ impl Cell {
         let (watts, window_s) = match measured {
             Err(failure) => (Err(failure), None),
             Ok(Measure::Watts(watts)) => (Ok(watts), latest.averaging.window_s()),
-            Ok(Measure::MicroJoules(value)) => latest.mean_power(&self.sensor, value, at),
+            Ok(Measure::MicroJoules(value)) => {
+                let Some(power) = latest.mean_power(&self.sensor, value, at) else { return Ok(()) };
+                power
+            }
         };
         latest.outcome = Some(Outcome { at, watts, window_s });
         watts.map(|_| ())
@@ -223,14 +226,15 @@ impl Latest {
         self.energy.as_ref().map(|energy| (energy.total() - self.epoch_from_uj) as f64 / 1e6)
     }
 
-    /// Mean power between the last two reads of a counter, and the seconds between them.
+    /// Mean power between the last two reads of a counter, and the seconds between them. None when they
+    /// are so close that the last reading still stands.
     fn mean_power(
         &mut self,
         sensor: &Sensor,
         value: u64,
         at: Now,
-    ) -> (Result<f64, Failure>, Option<f64>) {
-        let Some(energy) = &mut self.energy else { return (Err(Failure::Malformed), None) };
+    ) -> Option<(Result<f64, Failure>, Option<f64>)> {
+        let Some(energy) = &mut self.energy else { return Some((Err(Failure::Malformed), None)) };
         let read = CounterRead { at_s: at.monotonic.as_secs_f64(), value };
         let baseline_at = self.baseline_at;
         let asleep = baseline_at.is_some_and(|baseline| at.asleep_since(&baseline) > ASLEEP_MAX);
@@ -240,7 +244,7 @@ impl Latest {
             energy.rearm(read);
             Err(Failure::HostSuspended)
         } else {
-            energy_step(energy.push(read))
+            energy_step(energy.push(read))?
         };
         if energy.epochs() != epoch {
             self.epoch_from_uj = energy.total();
@@ -252,19 +256,22 @@ impl Latest {
         let elapsed_s = baseline_at
             .map_or(0.0, |baseline| at.monotonic.saturating_sub(baseline.monotonic).as_secs_f64());
         let watts = watts.map(|joules| joules / elapsed_s);
-        match watts {
+        Some(match watts {
             Ok(watts) if watts == 0.0 && !sensor.kind.can_read_zero() => (Err(Failure::Zero), None),
             watts => (watts, Some(elapsed_s)),
-        }
+        })
     }
 }
 
-/// The joules of a counter's step, or why it has none.
-fn energy_step(step: Step) -> Result<f64, Failure> {
+/// The joules of a counter's step, or why it has none; nothing where there is no step.
+fn energy_step(step: Step) -> Option<Result<f64, Failure>> {
     match step {
-        Step::Increase(microjoules) | Step::Wrapped(microjoules) => Ok(microjoules as f64 / 1e6),
-        Step::First | Step::TooShort => Err(Failure::FirstRead),
-        Step::Backward(_) | Step::Implausible => Err(Failure::ImplausibleStep),
-        Step::Reset | Step::Ambiguous => Err(Failure::CounterReset),
+        Step::Increase(microjoules) | Step::Wrapped(microjoules) => {
+            Some(Ok(microjoules as f64 / 1e6))
+        }
+        Step::First => Some(Err(Failure::FirstRead)),
+        Step::Backward(_) | Step::Implausible => Some(Err(Failure::ImplausibleStep)),
+        Step::Reset | Step::Ambiguous => Some(Err(Failure::CounterReset)),
+        Step::TooShort => None,
     }
 }
