@@ -73,7 +73,7 @@ pub struct Chosen {
     pub sensors: Vec<Sensor>,
 }
 
-/// No rung held. Carries every reason.
+/// No rung held. Carries every reason, and says them on one line.
 #[derive(Debug)]
 pub struct NoSource {
     reasons: Vec<(Rung, String)>,
@@ -82,8 +82,9 @@ pub struct NoSource {
 impl fmt::Display for NoSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no usable power source")?;
-        for (rung, reason) in &self.reasons {
-            write!(f, "\n  {}: {reason}", rung.as_str())?;
+        for (place, (rung, reason)) in self.reasons.iter().enumerate() {
+            let before = if place == 0 { ":" } else { ";" };
+            write!(f, "{before} {}: {reason}", rung.as_str())?;
         }
         Ok(())
     }
