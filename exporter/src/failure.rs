@@ -129,3 +129,39 @@ impl Failure {
         self as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_failure_has_its_place_and_its_word() {
+        for (place, failure) in Failure::ALL.into_iter().enumerate() {
+            assert_eq!(failure.index(), place, "{failure:?}");
+            assert_ne!(failure.state(), State::Ok, "{failure:?}");
+            let words = Failure::ALL.map(Failure::as_str);
+            assert_eq!(words.iter().filter(|word| **word == failure.as_str()).count(), 1);
+        }
+    }
+
+    #[test]
+    fn errors_of_the_system_have_their_meaning() {
+        let cases = [
+            (1, Failure::Denied, State::Denied),       // EPERM
+            (2, Failure::Gone, State::Lost),           // ENOENT
+            (5, Failure::Io, State::Transient),        // EIO
+            (6, Failure::Gone, State::Lost),           // ENXIO
+            (11, Failure::Io, State::Transient),       // EAGAIN
+            (13, Failure::Denied, State::Denied),      // EACCES
+            (16, Failure::Busy, State::Suspended),     // EBUSY
+            (19, Failure::Gone, State::Lost),          // ENODEV
+            (21, Failure::Io, State::Transient),       // EISDIR
+            (22, Failure::Io, State::Transient),       // EINVAL
+            (61, Failure::NoData, State::Unavailable), // ENODATA
+        ];
+        for (errno, failure, state) in cases {
+            let found = Failure::from_io(&io::Error::from_raw_os_error(errno));
+            assert_eq!((found, found.state()), (failure, state), "errno {errno}");
+        }
+    }
+}

@@ -73,3 +73,42 @@ impl Health {
         &self.sources[source as usize]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_is_counted_up_to_and_with_its_bound() {
+        let cases = [
+            // (seconds, the first bucket that counts it)
+            (0.0, 0),
+            (0.0001, 0),
+            (0.000_101, 1),
+            (0.15, 5),
+            (5.0, 8),
+            (5.001, 9),
+            (3600.0, 9),
+        ];
+        for (seconds, first) in cases {
+            let health = Health::default();
+            health.record(Source::Acpi, Duration::from_secs_f64(seconds), Ok(()));
+            let durations = health.durations(Source::Acpi);
+            let expected: [u64; 10] = std::array::from_fn(|bucket| u64::from(bucket >= first));
+            assert_eq!(durations, Durations { cumulative: expected, sum_s: seconds });
+            assert_eq!(health.durations(Source::Rapl).cumulative, [0; 10], "of another source");
+        }
+    }
+
+    #[test]
+    fn errors_are_counted_by_reason_and_beginnings_are_none() {
+        let health = Health::default();
+        for failure in Failure::ALL {
+            health.record(Source::Rapl, Duration::ZERO, Err(failure));
+            let expected = u64::from(failure != Failure::FirstRead);
+            assert_eq!(health.errors(Source::Rapl, failure), expected, "{failure:?}");
+            assert_eq!(health.errors(Source::Acpi, failure), 0, "{failure:?}");
+        }
+        assert_eq!(health.durations(Source::Rapl).cumulative[9], 16);
+    }
+}
