@@ -1,0 +1,96 @@
+//! Whole pages against the files in `tests/golden`. What changes from run to run is masked by name.
+//!
+//! `BLESS=1 cargo test -p wattscribe-exporter golden` writes the files anew; review them like code.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use wattscribe_exporter::clock::Now;
+use wattscribe_exporter::page;
+use wattscribe_exporter::sensor::Source;
+use wattscribe_exporter::sysfs::Sysfs;
+use wattscribe_parser::Format;
+use wattscribe_simulator::{Machine, Tree, Waveform};
+
+use crate::fixture::{board, eventually};
+
+/// Families whose values depend on the clock.
+const MASKED: [&str; 5] = [
+    "power_reading_timestamp_seconds",
+    "power_read_duration_seconds_bucket",
+    "power_read_duration_seconds_sum",
+    "power_read_duration_seconds_count",
+    "power_exposition_timestamp_seconds",
+];
+
+/// The same for a machine whose power is a difference over a time. A read that comes before the next
+/// refresh of the files sees the counter stand still, which is an error of a package.
+const MASKED_RAPL: [&str; 4] = [
+    "cpu_power_rapl_watts",
+    "cpu_energy_joules_total",
+    "power_reading_window_seconds",
+    "power_read_errors_total",
+];
+
+fn masked(page: &str, names: &[&str]) -> String {
+    let line = |line: &str| {
+        let series = line.rsplit_once(' ').map_or(line, |(series, _)| series);
+        let name = series.split('{').next().unwrap_or_default();
+        if names.contains(&name) {
+            return format!("{series} *\n");
+        }
+        format!("{}\n", line.replace(env!("CARGO_PKG_VERSION"), "VERSION"))
+    };
+    page.lines().map(line).collect()
+}
+
+/// The lines that differ, as a patch would show them.
+fn difference(expected: &str, found: &str) -> String {
+    let only_in = |sign: &str, these: &str, those: &str| -> String {
+        let missing = these.lines().filter(|line| !those.lines().any(|other| other == *line));
+        missing.map(|line| format!("{sign} {line}\n")).collect()
+    };
+    only_in("-", expected, found) + &only_in("+", found, expected)
+}
+
+fn check(name: &str, found: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(&file, found).unwrap();
+    }
+    let expected = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        expected == found,
+        "{name} differs (BLESS=1 accepts it):\n{}",
+        difference(&expected, found)
+    );
+}
+
+#[test]
+fn a_grace_node() {
+    let folder = TempDir::new().unwrap();
+    let totals = [98.029, 103.5].map(|watts| Waveform::Constant { watts });
+    let _tree = Tree::build(&Machine::grace("node", &totals), folder.path(), 1.0).unwrap();
+    let board = board(Sysfs::new(folder.path(), None), Source::Acpi);
+    eventually("every sensor is read", || board.cells().iter().all(|cell| cell.has_been_read()));
+    let page = page::render(&board, Now::read(), Format::Text);
+    check("grace.txt", &masked(&page, &MASKED));
+}
+
+#[test]
+fn a_rapl_node() {
+    let folder = TempDir::new().unwrap();
+    let packages = [150.0, 90.0].map(|watts| Waveform::Constant { watts });
+    let mut tree = Tree::build(&Machine::rapl("node", &packages), folder.path(), 0.0).unwrap();
+    let board = board(Sysfs::new(folder.path(), None), Source::Rapl);
+    let mut page = String::new();
+    let mut second = 0.0;
+    eventually("every zone has a mean power", || {
+        second += 0.05;
+        tree.refresh(second).unwrap();
+        page = page::render(&board, Now::read(), Format::Text);
+        !page.lines().any(|line| line.starts_with("power_withheld{"))
+    });
+    check("rapl.txt", &masked(&page, &[&MASKED[..], &MASKED_RAPL[..]].concat()));
+}

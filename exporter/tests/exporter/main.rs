@@ -1,0 +1,17 @@
+//! The exporter over real files and real sockets. One program holds all of it, so that it is linked once.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+#![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
+
+mod cell;
+mod discovery;
+mod fixture;
+mod golden;
+mod hang;
+mod http;
+mod ladder;
+mod process;
+mod rapl;
+mod rediscovery;
+mod wire;
+mod withheld;
