@@ -23,8 +23,10 @@ impl LiveLine {
     /// Shows this text now, cut to the terminal's width.
     pub(crate) fn show(&self, text: &str) {
         let mut shown = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let width = rustix::termios::tcgetwinsize(io::stderr())
-            .map_or(80, |size| usize::from(size.ws_col).max(20));
+        let width =
+            rustix::termios::tcgetwinsize(io::stderr()).map_or(0, |size| usize::from(size.ws_col));
+        // Some terminals do not know their width and say 0.
+        let width = if width < 20 { 80 } else { width };
         *shown = text.chars().take(width - 1).collect();
         // A terminal that cannot be written to shows nothing: there is nobody to tell.
         let _ = write_all(&[CLEAR, shown.as_bytes()]);

@@ -1,5 +1,6 @@
 //! `wattscribe record`: polls targets into a run directory, alone or around a command.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,7 +8,6 @@ use std::time::Duration;
 use clap::Args;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{interval, sleep};
-use wattscribe_exporter::args::parse_interval;
 use wattscribe_scraper::keep::Keep;
 use wattscribe_scraper::record::{Plan, RecordError, Recording};
 use wattscribe_scraper::target::{Target, check_distinct};
@@ -53,6 +53,9 @@ pub(crate) struct RecordArgs {
     command: Vec<String>,
 }
 
+/// Intervals that make sense: no exporter refreshes faster, and slower belongs to a database.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+
 /// The least timeout: a page may wait for nothing, but a network may lose a packet.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
@@ -90,6 +93,14 @@ pub(crate) fn run(args: RecordArgs) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    let interval = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    if INTERVALS.contains(&interval) {
+        return Ok(interval);
+    }
+    Err(format!("expected {:?} to {:?}", INTERVALS.start(), INTERVALS.end()))
 }
 
 fn plan(args: RecordArgs) -> Result<(Plan, Options, Option<Duration>), String> {

@@ -27,9 +27,9 @@ pub struct ExporterArgs {
     #[arg(long, default_value = "1s", value_parser = parse_interval, value_name = "DURATION")]
     pub interval: Duration,
 
-    /// Age at which a reading is withheld as stale.
-    #[arg(long, default_value = "3s", value_parser = humantime::parse_duration, value_name = "DURATION")]
-    pub stale_after: Duration,
+    /// Age at which a reading is withheld as stale [default: three intervals, but at least 3s]
+    #[arg(long, value_parser = humantime::parse_duration, value_name = "DURATION")]
+    pub stale_after: Option<Duration>,
 
     /// Root of the sysfs tree.
     #[arg(long, default_value = "/sys", value_name = "DIR")]
@@ -72,16 +72,20 @@ pub struct Config {
     pub limits: Limits,
 }
 
+/// The default age at which a reading is stale, for intervals of a second and less.
+const STALE_AFTER_MIN: Duration = Duration::from_secs(3);
+
 /// A read that takes longer is reported as overdue. Firmware needs about 150 ms.
 const READ_DEADLINE: Duration = Duration::from_secs(1);
 
 impl ExporterArgs {
     /// What was typed, completed. Refuses a staleness that no reading can meet.
     pub fn into_config(self) -> Result<Config, String> {
-        if self.stale_after < self.interval {
+        let stale_after = self.stale_after.unwrap_or(STALE_AFTER_MIN.max(self.interval * 3));
+        if stale_after < self.interval {
             return Err(format!(
-                "--stale-after {:?} is shorter than --interval {:?}: every reading would be stale",
-                self.stale_after, self.interval
+                "--stale-after {stale_after:?} is shorter than --interval {:?}: every reading would be stale",
+                self.interval
             ));
         }
         Ok(Config {
@@ -89,7 +93,7 @@ impl ExporterArgs {
             source: self.source,
             sysfs: Sysfs::new(self.sysfs_root, self.hwmon_root),
             interval: self.interval,
-            limits: Limits { stale_after: self.stale_after, read_deadline: READ_DEADLINE },
+            limits: Limits { stale_after, read_deadline: READ_DEADLINE },
         })
     }
 }
