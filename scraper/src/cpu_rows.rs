@@ -8,13 +8,14 @@
 //!   row.
 //! - All rows of a scrape share one time: the middle of the sensors' own read times, moved back by half
 //!   of what each value is a mean over, on the head's clock. A page that does not say when its sensors
-//!   were read gets the middle of the scrape.
+//!   were read, or says what cannot be, gets the middle of the scrape.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use wattscribe_rules::State;
 use wattscribe_table::CpuSample;
 
+use crate::history::{History, Member};
 use crate::offset::Offset;
 use crate::power_page::{Part, PowerPage, Reading, Sensor, Source};
 
@@ -29,68 +30,63 @@ pub struct ScrapeTime {
     pub offset: Option<Offset>,
 }
 
-/// What earlier scrapes of the node showed.
+/// What a page says about the sockets of a node.
 #[derive(Debug, Clone, Default)]
-pub struct History {
-    /// Every socket that ever had a sensor or a reading: the members that a total needs.
-    sockets: BTreeSet<u32>,
-    /// When each socket's last recorded reading was read, in microseconds of the node's clock.
-    recorded_us: HashMap<u32, i64>,
+pub struct CpuRows {
+    /// Sockets ascending.
+    pub rows: Vec<CpuSample>,
+    /// Whether the page has power of any socket, recorded before or not.
+    pub has_power: bool,
 }
 
 /// A reading is at most this old on its page, in seconds. Past it the times of the page contradict each
 /// other (a clock was set between the read and the page), and the scrape's own time is used.
 const READING_AGE_MAX_S: f64 = 60.0;
 
-/// The source whose readings are a page's, and none but its.
-pub fn source_of(page: &PowerPage) -> Option<Source> {
-    let of_readings = page.readings.iter().map(|reading| reading.source);
-    of_readings.chain(page.sensors.iter().map(|sensor| sensor.source)).min()
+/// A page may be printed to six decimals of a second: its own times may be apart by that.
+const READING_SKEW_MAX_S: f64 = 1e-3;
+
+/// The rows of one page.
+pub fn rows(page: &PowerPage, node: &str, history: &mut History, time: ScrapeTime) -> CpuRows {
+    // The sources of a page are never mixed. One that names no socket still has the sockets of before.
+    let named = page.sockets.first().map(|(source, _)| *source);
+    let Some(source) = named.or(history.source) else { return CpuRows::default() };
+    history.source = Some(source);
+    let mut of_socket: HashMap<u32, Named<'_>> = HashMap::new();
+    for (_, id) in page.sockets.iter().filter(|(of, _)| *of == source) {
+        of_socket.entry(*id).or_default();
+    }
+    for reading in page.readings.iter().filter(|reading| reading.source == source) {
+        of_socket.entry(reading.socket).or_default().readings.push(reading);
+    }
+    for sensor in page.sensors.iter().filter(|sensor| sensor.source == source) {
+        of_socket.entry(sensor.socket).or_default().sensors.push(sensor);
+    }
+    history.take(of_socket.keys().copied());
+
+    let mut sockets = Vec::with_capacity(history.members.len());
+    for (id, member) in &mut history.members {
+        let named = of_socket.remove(id).unwrap_or_default();
+        sockets.push(Socket::of(page, source, *id, named, member));
+    }
+    let at_s = to_microseconds(row_time(&sockets, time)) as f64 / 1e6;
+    // In order of sockets, so that equal pages give equal sums to the bit.
+    let total_w = sockets.iter().map(|socket| socket.watts.filter(|_| socket.is_fresh)).sum();
+    let mut rows = Vec::with_capacity(sockets.len());
+    for (socket, member) in sockets.iter().zip(history.members.values_mut()) {
+        if socket.is_fresh || socket.watts.is_none() {
+            rows.push(socket.row(page, node, time, at_s, total_w));
+            member.take(socket.read_at_us(), socket.watts.map(|_| at_s));
+        }
+    }
+    CpuRows { rows, has_power: sockets.iter().any(|socket| socket.watts.is_some()) }
 }
 
-/// The rows of one page, sockets ascending.
-pub fn rows(
-    page: &PowerPage,
-    node: &str,
-    history: &mut History,
-    time: ScrapeTime,
-) -> Vec<CpuSample> {
-    let Some(source) = source_of(page) else { return Vec::new() };
-    let primary_sensors = page
-        .sensors
-        .iter()
-        .filter(|sensor| sensor.source == source && sensor.part == Part::Primary);
-    let primary_readings =
-        page.readings.iter().filter(|one| one.source == source && one.part == Part::Primary);
-    history.sockets.extend(primary_sensors.map(|sensor| sensor.socket));
-    history.sockets.extend(primary_readings.map(|reading| reading.socket));
-
-    let sockets: Vec<Socket<'_>> =
-        history.sockets.iter().map(|id| Socket::of(page, source, *id)).collect();
-    let mut fresh: Vec<&Socket<'_>> = Vec::new();
-    for socket in &sockets {
-        let recorded = history.recorded_us.get(&socket.id);
-        let is_repeat = socket.read_at_us().is_some_and(|at_us| recorded == Some(&at_us));
-        if socket.watts.is_some() && !is_repeat {
-            fresh.push(socket);
-        }
-    }
-    let at_s = to_microseconds(row_time(&fresh, page, time)) as f64 / 1e6;
-    // In order of sockets, so that equal pages give equal sums to the bit.
-    let total_w = (fresh.len() == sockets.len())
-        .then(|| fresh.iter().filter_map(|socket| socket.watts).sum::<f64>());
-    let mut rows = Vec::with_capacity(sockets.len());
-    for socket in &sockets {
-        let is_fresh = fresh.iter().any(|one| one.id == socket.id);
-        if socket.watts.is_some() && !is_fresh {
-            continue;
-        }
-        if let (true, Some(at_us)) = (is_fresh, socket.read_at_us()) {
-            history.recorded_us.insert(socket.id, at_us);
-        }
-        rows.push(socket.row(page, node, time, at_s, total_w));
-    }
-    rows
+/// What one page names for one socket.
+#[derive(Debug, Default)]
+struct Named<'a> {
+    readings: Vec<&'a Reading>,
+    sensors: Vec<&'a Sensor>,
 }
 
 /// One socket on one page.
@@ -98,17 +94,32 @@ struct Socket<'a> {
     id: u32,
     source: Source,
     watts: Option<f64>,
+    cpu_rail_w: Option<f64>,
+    soc_w: Option<f64>,
+    dram_w: Option<f64>,
     state: State,
+    /// The sensors that the power is from.
     sensors: Vec<&'a Sensor>,
     read_at_s: Option<f64>,
+    /// `read_at_s` where the page's times can be true.
+    sound_at_s: Option<f64>,
     window_s: Option<f64>,
-    page: &'a PowerPage,
+    /// Whether the reading has not been recorded yet.
+    is_fresh: bool,
 }
 
 impl<'a> Socket<'a> {
-    fn of(page: &'a PowerPage, source: Source, id: u32) -> Self {
-        let sensors: Vec<&Sensor> = sensors(page, source, id, Part::Primary).collect();
-        let watts = part_watts(page, source, id, Part::Primary);
+    fn of(
+        page: &PowerPage,
+        source: Source,
+        id: u32,
+        named: Named<'a>,
+        member: &mut Member,
+    ) -> Self {
+        let mut part = |part| part_watts(&named, source, part, member);
+        let watts = part(Part::Primary);
+        let (cpu_rail_w, soc_w, dram_w) = (part(Part::CpuRail), part(Part::Soc), part(Part::Dram));
+        let sensors = primary_sensors(&named, source);
         let fact = |map: &HashMap<(Source, String), f64>| {
             mean(sensors.iter().map(|sensor| map.get(&(sensor.source, sensor.id.clone())).copied()))
         };
@@ -124,7 +135,28 @@ impl<'a> Socket<'a> {
                 .unwrap_or(State::Unavailable),
         };
         let (read_at_s, window_s) = (fact(&page.read_at_s), fact(&page.window_s));
-        Self { id, source, watts, state, sensors, read_at_s, window_s, page }
+        let is_sound = |at_s: &f64| {
+            page.made_s.is_some_and(|made_s| {
+                (-READING_SKEW_MAX_S..READING_AGE_MAX_S).contains(&(made_s - at_s))
+            })
+        };
+        let sound_at_s = read_at_s.filter(is_sound);
+        let is_repeat = read_at_s.is_some_and(|at_s| member.has_recorded(to_microseconds(at_s)));
+        let is_fresh = watts.is_some() && !is_repeat;
+        Self {
+            id,
+            source,
+            watts,
+            cpu_rail_w,
+            soc_w,
+            dram_w,
+            state,
+            sensors,
+            read_at_s,
+            sound_at_s,
+            window_s,
+            is_fresh,
+        }
     }
 
     fn read_at_us(&self) -> Option<i64> {
@@ -139,9 +171,11 @@ impl<'a> Socket<'a> {
         at_s: f64,
         total_w: Option<f64>,
     ) -> CpuSample {
-        let part = |part| self.watts.and_then(|_| part_watts(page, self.source, self.id, part));
-        let counter_j = self.counter_j();
-        let counter_time = self.read_at_s.zip(time.offset).map(|(at, offset)| at - offset.offset_s);
+        // Nothing stands beside a power that is withheld.
+        let beside = |value: Option<f64>| self.watts.and(value);
+        let counter_time =
+            self.sound_at_s.zip(time.offset).map(|(at, offset)| at - offset.offset_s);
+        let counter = beside(self.counter_j(page)).zip(counter_time);
         CpuSample {
             timestamp_unix: at_s,
             hostname: node.to_owned(),
@@ -149,11 +183,11 @@ impl<'a> Socket<'a> {
             sensor: sensor_name(self.source, self.id),
             socket_id: self.id,
             power_w: self.watts,
-            cpu_rail_w: part(Part::CpuRail),
-            soc_w: part(Part::Soc),
-            dram_w: part(Part::Dram),
-            module_w: self.watts.and_then(|_| page.module_w.get(&self.id).copied()),
-            total_power_w: self.watts.and(total_w),
+            cpu_rail_w: beside(self.cpu_rail_w),
+            soc_w: beside(self.soc_w),
+            dram_w: beside(self.dram_w),
+            module_w: beside(page.module_w.get(&self.id).copied()),
+            total_power_w: beside(total_w),
             scrape_seq: time.seq,
             sensor_time_us: self.watts.and(self.read_at_us()),
             averaging: self
@@ -161,64 +195,57 @@ impl<'a> Socket<'a> {
                 .first()
                 .map_or("unknown", |sensor| &sensor.averaging)
                 .to_owned(),
-            averaging_s: self.watts.and(self.window_s),
-            energy_counter_j: counter_j.and(counter_time).and(counter_j),
-            energy_counter_time: counter_j.and(counter_time),
+            averaging_s: beside(self.window_s),
+            energy_counter_j: counter.map(|(joules, _)| joules),
+            energy_counter_time: counter.map(|(_, at_s)| at_s),
             state: self.state,
             simulated: page.is_simulated,
         }
     }
 
     /// The energy counter of the socket: of all its dies together, or none.
-    fn counter_j(&self) -> Option<f64> {
-        self.watts?;
+    fn counter_j(&self, page: &PowerPage) -> Option<f64> {
         if self.sensors.is_empty() {
             return None;
         }
-        let counters = self.sensors.iter().map(|sensor| self.page.counter_j.get(&sensor.channel));
-        counters.sum::<Option<f64>>()
+        self.sensors.iter().map(|sensor| page.counter_j.get(&sensor.channel)).sum()
     }
-}
-
-fn sensors(
-    page: &PowerPage,
-    source: Source,
-    socket: u32,
-    part: Part,
-) -> impl Iterator<Item = &Sensor> {
-    page.sensors.iter().filter(move |sensor| {
-        sensor.source == source && sensor.socket == socket && sensor.part == part
-    })
 }
 
 /// The power of a part of a socket. Firmware has one channel for it, and the first counts. A package of
 /// several dies has a zone for each, and they count only together.
-fn part_watts(page: &PowerPage, source: Source, socket: u32, part: Part) -> Option<f64> {
-    let is_wanted =
-        |one: &&Reading| one.source == source && one.socket == socket && one.part == part;
-    let mut readings = page.readings.iter().filter(is_wanted);
-    let first = readings.next()?.watts;
+fn part_watts(named: &Named<'_>, source: Source, part: Part, member: &mut Member) -> Option<f64> {
+    let readings = || named.readings.iter().filter(|reading| reading.part == part);
     if source != Source::Rapl {
-        return Some(first);
+        return readings().next().map(|reading| reading.watts);
     }
-    let (sum, count) = readings.fold((first, 1), |(sum, count), one| (sum + one.watts, count + 1));
-    let described = sensors(page, source, socket, part).count();
-    (count >= described).then_some(sum)
+    let described = named.sensors.iter().filter(|sensor| sensor.part == part).count();
+    let count = readings().count();
+    let needed = member.zones_needed(part, described.max(count));
+    (count > 0 && count == needed).then(|| readings().map(|reading| reading.watts).sum())
+}
+
+/// The sensors behind a socket's power. Firmware may show several channels for it: then only that of the
+/// reading which counts.
+fn primary_sensors<'a>(named: &Named<'a>, source: Source) -> Vec<&'a Sensor> {
+    let sensors = named.sensors.iter().filter(|sensor| sensor.part == Part::Primary).copied();
+    let counting = named.readings.iter().find(|reading| reading.part == Part::Primary);
+    match counting.filter(|_| source != Source::Rapl) {
+        Some(reading) => sensors.filter(|sensor| sensor.channel == reading.channel).collect(),
+        None => sensors.collect(),
+    }
 }
 
 /// The time of a scrape's rows, in Unix seconds of the head's clock.
-fn row_time(fresh: &[&Socket<'_>], page: &PowerPage, time: ScrapeTime) -> f64 {
-    let (Some(offset), Some(made_s)) = (time.offset, page.made_s) else { return time.middle_s };
+fn row_time(sockets: &[Socket<'_>], time: ScrapeTime) -> f64 {
+    let Some(offset) = time.offset else { return time.middle_s };
+    let fresh: Vec<&Socket<'_>> = sockets.iter().filter(|socket| socket.is_fresh).collect();
     let read_at = |socket: &&Socket<'_>| {
-        let read_at_s = socket.read_at_s?;
-        let is_sound = (-READING_SKEW_MAX_S..READING_AGE_MAX_S).contains(&(made_s - read_at_s));
-        is_sound.then(|| read_at_s - socket.window_s.unwrap_or(0.0) / 2.0 - offset.offset_s)
+        let read_at_s = socket.sound_at_s?;
+        Some(read_at_s - socket.window_s.unwrap_or(0.0) / 2.0 - offset.offset_s)
     };
     mean(fresh.iter().map(read_at)).unwrap_or(time.middle_s)
 }
-
-/// A page may be printed to six decimals of a second: its own times may be apart by that.
-const READING_SKEW_MAX_S: f64 = 1e-3;
 
 /// The mean of values that are all there, else nothing.
 fn mean(values: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {

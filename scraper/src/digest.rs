@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
-use wattscribe_table::{CpuSample, LongReading, Scrape};
+use wattscribe_table::{CpuSample, LongReading, RECORD_BYTES_MAX, Scrape};
 
-use crate::cpu_rows::{self, History, ScrapeTime};
+use crate::cpu_rows::{self, ScrapeTime};
 use crate::failure::{Failure, FailureClass};
+use crate::history::History;
 use crate::keep::{Keep, canonical_labels};
 use crate::offset::OffsetFilter;
 use crate::power_page::PowerPage;
@@ -51,7 +52,16 @@ pub struct Digest {
     history: History,
     offset: OffsetFilter,
     wall_ahead_us: i64,
+    /// When the last scrape began whose page could be read, in Unix seconds.
+    read_s: Option<f64>,
 }
+
+/// The kept samples of one scrape take at most this many bytes: a scrape is one record of the journal, and
+/// its rows of sockets need room there too.
+const KEPT_BYTES_MAX: u64 = RECORD_BYTES_MAX / 4 * 3;
+
+/// What a kept sample takes beside its texts: times, number, value and the lengths of the texts.
+const KEPT_FIXED_BYTES: usize = 48;
 
 impl Digest {
     /// A target whose last recorded scrape had the number `last_seq`.
@@ -63,7 +73,14 @@ impl Digest {
             history: History::default(),
             offset: OffsetFilter::default(),
             wall_ahead_us: 0,
+            read_s: None,
         }
+    }
+
+    /// The time up to which the target has been recorded, in Unix seconds: every socket whose power is not
+    /// withheld has a row at or after it. A target without such a socket is as far as its last scrape.
+    pub fn recorded_until_s(&self) -> Option<f64> {
+        self.history.rows_until_s().or(self.read_s)
     }
 
     /// The target.
@@ -113,34 +130,47 @@ impl Digest {
         keep: &Keep,
         batch: &mut Batch,
     ) -> Result<(), Failure> {
+        batch.scrape.bytes = Some(body.len() as u64);
         let (timestamp_us, target) = (batch.scrape.timestamp_us, &self.target.name);
         let readings = &mut batch.readings;
+        let mut kept_bytes = 0;
         let page = PowerPage::read(body, |sample| {
-            if keep.wants(sample) {
-                readings.push(LongReading {
-                    timestamp_us,
-                    target: target.clone(),
-                    scrape_seq: seq,
-                    metric: sample.name.unescape().into_owned(),
-                    labels: canonical_labels(sample.labels),
-                    value: sample.value,
-                    sample_timestamp_ms: sample.timestamp_ms,
-                });
+            if kept_bytes > KEPT_BYTES_MAX || !keep.wants(sample) {
+                return;
             }
+            let reading = LongReading {
+                timestamp_us,
+                target: target.clone(),
+                scrape_seq: seq,
+                metric: sample.name.unescape().into_owned(),
+                labels: canonical_labels(sample.labels),
+                value: sample.value,
+                sample_timestamp_ms: sample.timestamp_ms,
+            };
+            let texts = reading.target.len() + reading.metric.len() + reading.labels.len();
+            kept_bytes += (texts + KEPT_FIXED_BYTES) as u64;
+            readings.push(reading);
         });
         let page = page.map_err(|fault| Failure {
             class: FailureClass::Parse,
             detail: fault.to_string(),
             status: Some(200),
         })?;
+        if kept_bytes > KEPT_BYTES_MAX {
+            let detail = format!("expected at most {KEPT_BYTES_MAX} bytes of kept samples");
+            return Err(Failure {
+                status: Some(200),
+                ..Failure::new(FailureClass::TooLarge, detail)
+            });
+        }
+        self.read_s = Some(exchange.start_s);
         let offset =
             page.made_s.map(|made_s| self.offset.observe(made_s, exchange.start_s, exchange.end_s));
         let middle_s = (exchange.start_s + exchange.end_s) / 2.0;
         let time = ScrapeTime { seq, middle_s, offset };
-        batch.has_power = cpu_rows::source_of(&page).is_some();
-        batch.cpu = cpu_rows::rows(&page, &self.target.name, &mut self.history, time);
+        let cpu = cpu_rows::rows(&page, &self.target.name, &mut self.history, time);
+        (batch.cpu, batch.has_power) = (cpu.rows, cpu.has_power);
         let scrape = &mut batch.scrape;
-        scrape.bytes = Some(body.len() as u64);
         scrape.samples = page.samples;
         scrape.clock_offset_us = offset.map(|offset| (offset.offset_s * 1e6).round() as i64);
         scrape.clock_error_us = offset.map(|offset| (offset.error_s * 1e6).round() as i64);
@@ -153,7 +183,7 @@ impl Digest {
         Scrape {
             timestamp_us: (exchange.start_s * 1e6).round() as i64,
             target: self.target.name.clone(),
-            url: self.target.url.to_string(),
+            url: self.target.shown_url().to_string(),
             seq,
             mono_ns: i64::try_from(exchange.start.as_nanos()).unwrap_or(i64::MAX),
             duration_us: ((exchange.end_s - exchange.start_s) * 1e6).round() as u64,

@@ -22,7 +22,7 @@ pub fn manifest(
         .map(|(name, target)| (name.clone(), node(target, before.and_then(|m| m.nodes.get(name)))));
     let summaries = plan.targets.iter().filter_map(|target| {
         let status = targets.get(&target.name)?;
-        Some((target.name.clone(), summary(target.url.as_str(), status)))
+        Some((target.name.clone(), summary(target.shown_url().as_str(), status)))
     });
     let mut nodes: BTreeMap<String, NodeSummary> = nodes.collect();
     if let Some(before) = before {

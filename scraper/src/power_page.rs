@@ -2,9 +2,10 @@
 //! same compatibility families.
 //!
 //! Pure. A sample that does not fit (a label missing, a number that is no power) is left out, as the
-//! families' other readers do; a page is never half believed because of it.
+//! families' other readers do; a page is never half believed because of it. That a socket is named is
+//! kept all the same, because a sum must not pass over it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use wattscribe_parser::{Entry, Exposition, Fault, Labels, Sample};
 use wattscribe_rules::{RailKind, State, classify};
@@ -36,7 +37,7 @@ impl Source {
 }
 
 /// What a reading covers of its socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// The socket itself: what becomes `power_w`.
     Primary,
@@ -57,7 +58,7 @@ pub struct Reading {
     pub socket: u32,
     /// What it covers.
     pub part: Part,
-    /// Power in watts, finite and not negative; above zero unless the part can be idle.
+    /// Power in watts: above zero, or zero where the part can be idle.
     pub watts: f64,
     /// The channel or zone it came from, which leads to its [`Sensor`].
     pub channel: String,
@@ -97,12 +98,19 @@ pub struct PowerPage {
     pub states: HashMap<(Source, String), State>,
     /// Energy counters in joules by zone.
     pub counter_j: HashMap<String, f64>,
+    /// Since when each counter counts, in Unix seconds of the node's clock, by zone.
+    pub counter_since_s: HashMap<String, f64>,
     /// When the page was made, in Unix seconds of the node's clock.
     pub made_s: Option<f64>,
     /// Whether the page says that its sensors are simulated.
     pub is_simulated: bool,
+    /// Every socket that a reading or a sensor names, also where the number beside it is no power.
+    pub sockets: BTreeSet<(Source, u32)>,
     /// All samples of the page.
     pub samples: u64,
+    /// Series and sensors that were read already: given twice, the first counts.
+    seen: HashSet<(Source, u32, Part, String)>,
+    seen_sensors: HashSet<(Source, String)>,
 }
 
 impl PowerPage {
@@ -127,22 +135,22 @@ impl PowerPage {
         }
         let (labels, value) = (sample.labels, sample.value);
         match name {
-            "cpu_power_acpi_watts" => self.readings.extend(acpi_reading(labels, value)),
+            "cpu_power_acpi_watts" => self.take_reading(acpi_reading(labels, value)),
             "cpu_power_dcgm_watts" => self.take_dcgm(labels, value),
             "cpu_power_nvml_watts" => self.take_module(labels, value),
-            "cpu_power_rapl_watts" => self.readings.extend(rapl_reading(labels, value)),
+            "cpu_power_rapl_watts" => self.take_reading(rapl_reading(labels, value)),
             "cpu_energy_joules_total" => {
                 if let Some(zone) = labels.get("zone").filter(|_| value.is_finite()) {
-                    self.counter_j.insert(zone.into_owned(), value);
+                    self.counter_j.entry(zone.into_owned()).or_insert(value);
                 }
             }
-            "power_sensor_info" => self.sensors.extend(sensor(labels)),
+            "power_sensor_info" => self.take_sensor(labels),
             "power_sensor_state" => {
                 let state = labels.get("state").and_then(|state| state.parse().ok());
                 if let (Some(key), Some(state)) =
                     (sensor_key(labels), state.filter(|_| value == 1.0))
                 {
-                    self.states.insert(key, state);
+                    self.states.entry(key).or_insert(state);
                 }
             }
             "power_reading_timestamp_seconds" => insert(&mut self.read_at_s, labels, value),
@@ -162,14 +170,33 @@ impl PowerPage {
             Some("1132") => &[Part::Soc],
             Some(_) => return,
         };
-        if let Some(socket) = socket(labels).filter(|_| is_power(value)) {
-            self.readings.extend(parts.iter().map(|part| Reading {
+        let Some(socket) = socket(labels) else { return };
+        for part in parts {
+            self.take_reading(Some(Reading {
                 source: Source::Dcgm,
                 socket,
                 part: *part,
                 watts: value,
                 channel: socket.to_string(),
             }));
+        }
+    }
+
+    /// A reading whose number is no power still says that the socket is there.
+    fn take_reading(&mut self, reading: Option<Reading>) {
+        let Some(reading) = reading else { return };
+        self.sockets.insert((reading.source, reading.socket));
+        let key = (reading.source, reading.socket, reading.part, reading.channel.clone());
+        if reading.is_sound() && self.seen.insert(key) {
+            self.readings.push(reading);
+        }
+    }
+
+    fn take_sensor(&mut self, labels: Labels<'_>) {
+        let Some(sensor) = sensor(labels) else { return };
+        self.sockets.insert((sensor.source, sensor.socket));
+        if self.seen_sensors.insert((sensor.source, sensor.id.clone())) {
+            self.sensors.push(sensor);
         }
     }
 
@@ -181,15 +208,27 @@ impl PowerPage {
     }
 }
 
+impl Reading {
+    /// Whether the number can be true. A powered socket never draws nothing, nor does a firmware rail; a
+    /// powercap zone inside a package can be idle.
+    fn is_sound(&self) -> bool {
+        let can_be_zero = self.source == Source::Rapl && self.part != Part::Primary;
+        is_power(self.watts) || (can_be_zero && self.watts == 0.0)
+    }
+}
+
+/// From here on a number is a sentinel that an exporter passed on: what ACPI means by "unknown"
+/// (0xFFFFFFFF mW) is 4 294 967.295 W, and DCGM's blanks begin at 0x7FFFFFF0 (dcgm_structs.h). No socket
+/// and no module draws a megawatt.
+const SENTINELS_FROM_W: f64 = 1e6;
+
 /// What can be the power of something switched on: for a socket, zero is missing.
 fn is_power(value: f64) -> bool {
-    value.is_finite() && value > 0.0
+    // NaN is no more above zero than it is below a sentinel.
+    value > 0.0 && value < SENTINELS_FROM_W
 }
 
 fn acpi_reading(labels: Labels<'_>, watts: f64) -> Option<Reading> {
-    if !is_power(watts) {
-        return None;
-    }
     let kind = labels.get("type").and_then(|kind| RailKind::from_type_label(&kind));
     let known = kind.filter(|kind| *kind != RailKind::Other).zip(socket(labels));
     let (kind, socket) = match known {
@@ -197,7 +236,7 @@ fn acpi_reading(labels: Labels<'_>, watts: f64) -> Option<Reading> {
         // Older exporters leave rails unclassified that their own label text names.
         None => {
             let rail = classify(&labels.get("oem_info")?);
-            (rail.kind, rail.socket?)
+            (rail.kind, rail.socket.filter(|socket| *socket < SOCKETS_MAX)?)
         }
     };
     let part = rail_part(kind)?;
@@ -206,16 +245,12 @@ fn acpi_reading(labels: Labels<'_>, watts: f64) -> Option<Reading> {
 }
 
 fn rapl_reading(labels: Labels<'_>, watts: f64) -> Option<Reading> {
-    let part = zone_part(&labels.get("type")?)?;
-    let is_valid =
-        if part == Part::Primary { is_power(watts) } else { watts.is_finite() && watts >= 0.0 };
-    let channel = labels.get("zone")?.into_owned();
-    is_valid.then_some(Reading {
+    Some(Reading {
         source: Source::Rapl,
         socket: socket(labels)?,
-        part,
+        part: zone_part(&labels.get("type")?)?,
         watts,
-        channel,
+        channel: labels.get("zone")?.into_owned(),
     })
 }
 
@@ -258,8 +293,12 @@ fn zone_part(kind: &str) -> Option<Part> {
     }
 }
 
+/// Sockets are numbered below this: Linux has at most so many NUMA nodes (MAX_NUMNODES). It also bounds
+/// what a broken page can make the recorder remember.
+const SOCKETS_MAX: u32 = 1024;
+
 fn socket(labels: Labels<'_>) -> Option<u32> {
-    labels.get("socket")?.parse().ok()
+    labels.get("socket")?.parse().ok().filter(|socket| *socket < SOCKETS_MAX)
 }
 
 fn sensor_key(labels: Labels<'_>) -> Option<(Source, String)> {
@@ -268,6 +307,6 @@ fn sensor_key(labels: Labels<'_>) -> Option<(Source, String)> {
 
 fn insert(map: &mut HashMap<(Source, String), f64>, labels: Labels<'_>, value: f64) {
     if let Some(key) = sensor_key(labels).filter(|_| value.is_finite()) {
-        map.insert(key, value);
+        map.entry(key).or_insert(value);
     }
 }

@@ -45,7 +45,9 @@ impl FromStr for Target {
             Some((name, address)) if !name.contains('/') => (Some(name), address),
             _ => (None, text),
         };
-        let url = Url::parse(address).map_err(|error| malformed(error.to_string()))?;
+        let mut url = Url::parse(address).map_err(|error| malformed(error.to_string()))?;
+        // It is never sent, so two that differ in it are one.
+        url.set_fragment(None);
         if !matches!(url.scheme(), "http" | "https") {
             return Err(malformed(format!("scheme {:?} is neither http nor https", url.scheme())));
         }
@@ -61,9 +63,21 @@ impl FromStr for Target {
     }
 }
 
+impl Target {
+    /// The address as it may be shown and stored: a password in it is masked.
+    pub fn shown_url(&self) -> Url {
+        let mut url = self.url.clone();
+        if url.password().is_some() {
+            // Fails only for an address without a host, which none of ours is.
+            let _ = url.set_password(Some("***"));
+        }
+        url
+    }
+}
+
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}={}", self.name, self.url)
+        write!(f, "{}={}", self.name, self.shown_url())
     }
 }
 
@@ -75,7 +89,7 @@ pub fn check_distinct(targets: &[Target]) -> Result<(), TargetError> {
             return Err(TargetError::NameTwice(target.name.clone()));
         }
         if others.iter().any(|other| other.url == target.url) {
-            return Err(TargetError::UrlTwice(target.url.clone()));
+            return Err(TargetError::UrlTwice(target.shown_url()));
         }
     }
     Ok(())

@@ -1,0 +1,218 @@
+//! Exchanges of one target in, batches out: what failed, what carries on over failures, and what is kept.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up its case fails")]
+
+mod fixture;
+
+use std::time::Duration;
+
+use fixture::{PAGE, shown, target};
+use wattscribe_scraper::digest::{Batch, Digest, Exchange};
+use wattscribe_scraper::failure::{Failure, FailureClass};
+use wattscribe_scraper::keep::Keep;
+
+const URL: &str = "http://reader:secret@10.0.0.1:9405/metrics";
+
+/// An exchange that begins `at_s` after the recorder and takes a quarter of a second.
+fn exchange(at_s: u64, outcome: Result<&str, Failure>) -> Exchange {
+    let start = Duration::from_secs(at_s);
+    let start_s = 1_788_310_000.0 + start.as_secs_f64();
+    Exchange {
+        start,
+        start_s,
+        end_s: start_s + 0.25,
+        wall_ahead_us: 0,
+        missed: 0,
+        outcome: outcome.map(|body| body.as_bytes().to_vec()),
+    }
+}
+
+fn digest() -> Digest {
+    Digest::new(target("node-a", URL), None)
+}
+
+fn keep(pattern: &str) -> Keep {
+    Keep::matching(pattern).unwrap()
+}
+
+fn shown_rows(batch: &Batch) -> Vec<String> {
+    batch.cpu.iter().map(shown).collect()
+}
+
+const WHOLE: [&str; 2] = ["0 acpi 94.5 total 189.75", "1 acpi 95.25 total 189.75"];
+
+#[test]
+fn a_page_becomes_a_scrape_and_its_rows() {
+    let batch = digest().digest(exchange(7, Ok(PAGE)), &Keep::nothing());
+    assert_eq!(shown_rows(&batch), WHOLE);
+    assert!(batch.has_power && batch.readings.is_empty());
+    let scrape = &batch.scrape;
+    assert_eq!(scrape.timestamp_us, 1_788_310_007_000_000);
+    assert_eq!((scrape.mono_ns, scrape.duration_us), (7_000_000_000, 250_000));
+    assert_eq!((scrape.status, scrape.outcome.as_str(), &scrape.detail), (Some(200), "ok", &None));
+    assert_eq!((scrape.bytes, scrape.samples, scrape.rows), (Some(PAGE.len() as u64), 3, 2));
+    assert_eq!((scrape.clock_offset_us, scrape.clock_error_us), (None, None));
+    assert_eq!(
+        scrape.url, "http://reader:***@10.0.0.1:9405/metrics",
+        "passwords stay out of files"
+    );
+    assert!(batch.cpu.iter().all(|row| row.timestamp_unix == 1_788_310_007.125));
+}
+
+#[test]
+fn a_page_of_nothing_is_a_page() {
+    let batch = digest().digest(exchange(0, Ok("")), &keep("."));
+    let scrape = &batch.scrape;
+    assert_eq!((scrape.outcome.as_str(), scrape.bytes, scrape.samples), ("ok", Some(0), 0));
+    assert!(batch.cpu.is_empty() && batch.readings.is_empty() && !batch.has_power);
+}
+
+#[test]
+fn a_failure_is_a_scrape_without_rows() {
+    let mut digest = digest();
+    digest.digest(exchange(0, Ok(PAGE)), &Keep::nothing());
+    let failure = Failure {
+        class: FailureClass::Status,
+        detail: "expected 200, found 503".to_owned(),
+        status: Some(503),
+    };
+    let batch = digest.digest(exchange(1, Err(failure)), &Keep::nothing());
+    let scrape = &batch.scrape;
+    assert_eq!((scrape.seq, scrape.status, scrape.outcome.as_str()), (1, Some(503), "status"));
+    assert_eq!(scrape.detail.as_deref(), Some("expected 200, found 503"));
+    assert_eq!((scrape.bytes, scrape.samples, scrape.rows), (None, 0, 0));
+    assert!(batch.cpu.is_empty() && !batch.has_power);
+}
+
+#[test]
+fn a_page_with_one_bad_line_is_not_believed_at_all() {
+    let mut digest = digest();
+    let bad = format!("{PAGE}cpu_power_acpi_watts 94.5W\n");
+    let batch = digest.digest(exchange(0, Ok(&bad)), &keep("node_load"));
+    let scrape = &batch.scrape;
+    assert_eq!((scrape.status, scrape.outcome.as_str()), (Some(200), "parse"));
+    let detail = scrape.detail.as_deref().unwrap();
+    assert!(detail.starts_with("4:22: ") && detail.contains("94.5W"), "{detail}");
+    assert_eq!((scrape.bytes, scrape.samples, scrape.rows), (Some(bad.len() as u64), 0, 0));
+    assert!(batch.cpu.is_empty() && batch.readings.is_empty() && !batch.has_power);
+    // It left no trace in what is known of the node.
+    let batch = digest.digest(exchange(1, Ok(PAGE)), &keep("node_load"));
+    assert_eq!(
+        (shown_rows(&batch).as_slice(), batch.readings.len()),
+        (WHOLE.map(String::from).as_slice(), 1)
+    );
+}
+
+#[test]
+fn numbers_go_on_over_failures_and_restarts() {
+    for (last, first) in [(None, 0), (Some(0), 1), (Some(41), 42)] {
+        let mut digest = Digest::new(target("node-a", URL), last);
+        let outcomes =
+            [Ok(PAGE), Err(Failure::new(FailureClass::Timeout, "late")), Ok("bad"), Ok(PAGE)];
+        for (offset, outcome) in outcomes.into_iter().enumerate() {
+            let batch = digest.digest(exchange(0, outcome), &Keep::nothing());
+            assert_eq!(batch.scrape.seq, first + offset as u64);
+            assert!(batch.cpu.iter().all(|row| row.scrape_seq == batch.scrape.seq));
+        }
+    }
+}
+
+#[test]
+fn a_step_of_the_wall_clock_is_recorded_once() {
+    let mut digest = digest();
+    let steps = [(0, 0), (3_600_000_000, 3_600_000_000), (3_600_000_000, 0), (-5, -3_600_000_005)];
+    for (wall_ahead_us, expected) in steps {
+        let exchange = Exchange { wall_ahead_us, missed: 3, ..exchange(0, Ok("")) };
+        let scrape = digest.digest(exchange, &Keep::nothing()).scrape;
+        assert_eq!((scrape.wall_step_us, scrape.missed_ticks), (expected, 3));
+    }
+}
+
+#[test]
+fn a_node_whose_clock_is_off_has_its_rows_in_our_time() {
+    let mut digest = digest();
+    for at_s in 0..5_u32 {
+        // Made in the middle of the exchange by a clock that is a day ahead, a quarter second after the read.
+        let made_s = 1_788_310_000.125 + 86_400.0 + f64::from(at_s);
+        let page = format!(
+            "power_sensor_info{{source=\"acpi\",sensor=\"s\",channel=\"c\",type=\"total\",socket=\"0\",averaging=\"mean\"}} 1\n\
+             cpu_power_acpi_watts{{sensor=\"c\",type=\"total\",socket=\"0\",oem_info=\"\",source=\"acpi\"}} 94.5\n\
+             power_reading_timestamp_seconds{{source=\"acpi\",sensor=\"s\"}} {:.6}\n\
+             power_exposition_timestamp_seconds {made_s:.6}\n",
+            made_s - 0.25
+        );
+        let batch = digest.digest(exchange(u64::from(at_s), Ok(&page)), &Keep::nothing());
+        assert_eq!(batch.scrape.clock_offset_us, Some(86_400_000_000));
+        assert_eq!(batch.scrape.clock_error_us, Some(125_000));
+        let off_s = batch.cpu[0].timestamp_unix - (1_788_310_000.125 - 0.25 + f64::from(at_s));
+        assert!(off_s.abs() < 2e-6, "{off_s}");
+    }
+}
+
+#[test]
+fn kept_samples_stand_as_they_were_whatever_their_labels_hold() {
+    let page = "\
+up 1
+kept{b=\"x,y=\\\"z\\\"\",a=\"line\\nfeed\"} NaN
+kept{a=\"back\\\\slash\",e=\"\"} -Inf 1788310143461
+kept{u=\"\u{1f50c}\r\t'{}\"} 1e-300
+kept_too 5
+{\"kept.dots\",\"label.dots\"=\"v\"} 2
+";
+    let batch = digest().digest(exchange(0, Ok(page)), &keep("^kept"));
+    let kept: Vec<_> = batch
+        .readings
+        .iter()
+        .map(|reading| {
+            (reading.metric.as_str(), reading.labels.as_str(), reading.sample_timestamp_ms)
+        })
+        .collect();
+    let expected = [
+        ("kept", "a=\"line\\nfeed\",b=\"x,y=\\\"z\\\"\"", None),
+        ("kept", "a=\"back\\\\slash\",e=\"\"", Some(1_788_310_143_461)),
+        ("kept", "u=\"\u{1f50c}\r\t'{}\"", None),
+        ("kept_too", "", None),
+        ("kept.dots", "label.dots=\"v\"", None),
+    ];
+    assert_eq!(kept, expected);
+    let values: Vec<f64> = batch.readings.iter().map(|reading| reading.value).collect();
+    assert!(values[0].is_nan());
+    assert_eq!(values[1..], [f64::NEG_INFINITY, 1e-300, 5.0, 2.0]);
+    assert!(batch.readings.iter().all(|reading| {
+        reading.target == "node-a"
+            && reading.scrape_seq == 0
+            && reading.timestamp_us == batch.scrape.timestamp_us
+    }));
+    assert_eq!((batch.scrape.samples, batch.scrape.rows), (6, 0));
+}
+
+#[test]
+fn a_page_with_more_to_keep_than_a_record_holds_is_refused() {
+    let page: String = (0..60_000).map(|number| format!("a{number} 1\n")).collect();
+    let name = "n".repeat(1000);
+    let mut digest = Digest::new(target(&name, URL), None);
+    let batch = digest.digest(exchange(0, Ok(&(page + PAGE))), &keep("."));
+    assert_eq!((batch.scrape.outcome.as_str(), batch.scrape.status), ("too_large", Some(200)));
+    assert!(batch.cpu.is_empty() && batch.readings.is_empty());
+}
+
+#[test]
+fn a_target_is_recorded_until_its_last_rows() {
+    let mut digest = digest();
+    let mut until = |at_s, outcome| {
+        digest.digest(exchange(at_s, outcome), &Keep::nothing());
+        digest.recorded_until_s().map(|until_s| until_s - 1_788_310_000.0)
+    };
+    let down = || Err(Failure::new(FailureClass::Connect, "refused"));
+    let withheld = PAGE.replace("94.5", "0");
+    assert_eq!(until(0, down()), None);
+    assert_eq!(
+        until(1, Ok("node_load1 1\n")),
+        Some(1.0),
+        "without sockets, the scrape itself counts"
+    );
+    assert_eq!(until(2, Ok(PAGE)), Some(2.125));
+    assert_eq!(until(3, down()), Some(2.125));
+    assert_eq!(until(4, Ok(&withheld)), Some(4.125), "nobody waits for a socket that is withheld");
+    assert_eq!(until(5, Ok("")), Some(5.0), "nor when all are");
+}
