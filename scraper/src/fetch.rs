@@ -5,10 +5,10 @@
 
 use std::error::Error;
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
-use reqwest::{Client, Response, StatusCode, Url, redirect};
+use reqwest::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, TRANSFER_ENCODING};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url, redirect};
 
 use crate::failure::{Failure, FailureClass};
 
@@ -35,7 +35,6 @@ impl Fetcher {
         // Fails only when a provider is installed already, which then serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
-            .timeout(timeout)
             // A target that sends us elsewhere is not the node it was said to be.
             .redirect(redirect::Policy::none())
             .no_proxy()
@@ -48,16 +47,27 @@ impl Fetcher {
 
     /// The body of the target's page.
     pub async fn fetch(&self, url: &Url) -> Result<Vec<u8>, Failure> {
-        let request = self
-            .client
-            .get(url.clone())
-            .header(ACCEPT, ACCEPTED)
-            .header(TIMEOUT_HEADER, self.timeout.as_secs_f64().to_string());
-        let mut response = request.send().await.map_err(|error| classify(&error))?;
+        let begin = Instant::now();
+        let mut sent = self.request(url, self.timeout).send().await;
+        if sent.as_ref().is_err_and(is_lost) {
+            // A target may hang up on a kept connection just as it is used again. Asked anew, it answers on
+            // a connection of its own, in what is left of the time.
+            let left = self.timeout.saturating_sub(begin.elapsed());
+            sent = self.request(url, left).send().await;
+        }
+        let mut response = sent.map_err(|error| classify(&error))?;
         let status = response.status();
         let with_status = |failure: Failure| Failure { status: Some(status.as_u16()), ..failure };
         check_head(status, response.headers()).map_err(with_status)?;
         read_body(&mut response).await.map_err(with_status)
+    }
+
+    fn request(&self, url: &Url, timeout: Duration) -> RequestBuilder {
+        self.client
+            .get(url.clone())
+            .timeout(timeout)
+            .header(ACCEPT, ACCEPTED)
+            .header(TIMEOUT_HEADER, timeout.as_secs_f64().to_string())
     }
 }
 
@@ -97,18 +107,34 @@ async fn read_body(response: &mut Response) -> Result<Vec<u8>, Failure> {
         }
         body.extend_from_slice(&chunk);
     }
+    // A body that lasts until the connection ends (HTTP/1.0) may have been cut anywhere, also within a
+    // number. All that tells is the line feed with which an exposition ends.
+    let is_framed = announced.is_some() || response.headers().contains_key(TRANSFER_ENCODING);
+    if !is_framed && body.last().is_some_and(|last| *last != b'\n') {
+        let detail = "expected a line feed at the end of a body of no stated length";
+        return Err(Failure::new(FailureClass::Truncated, detail));
+    }
     Ok(body)
+}
+
+/// Whether a request ended because the connection did, before anything of an answer came.
+fn is_lost(error: &reqwest::Error) -> bool {
+    let is_end = |cause: &&(dyn Error + 'static)| {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset};
+        let io_kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        matches!(io_kind, Some(BrokenPipe | ConnectionAborted | ConnectionReset))
+            || cause.downcast_ref().is_some_and(hyper::Error::is_incomplete_message)
+    };
+    !error.is_connect() && causes(error).iter().any(is_end)
 }
 
 /// The class of a client's error, from its chain of causes.
 fn classify(error: &reqwest::Error) -> Failure {
-    let mut causes = Vec::new();
-    let mut cause: Option<&(dyn Error + 'static)> = error.source();
-    while let Some(error) = cause {
-        causes.push(error);
-        cause = error.source();
-    }
-    let text = causes.iter().map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let causes = causes(error);
+    let mut texts: Vec<String> = causes.iter().map(ToString::to_string).collect();
+    // An I/O error shows the error inside of it as its own.
+    texts.dedup();
+    let text = texts.join(": ");
     let io_kind =
         causes.iter().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind);
     let is_tls = causes.iter().any(|cause| cause.is::<rustls::Error>());
@@ -129,4 +155,20 @@ fn classify(error: &reqwest::Error) -> Failure {
     let detail =
         if class == FailureClass::Timeout { "no whole answer in time".to_owned() } else { text };
     Failure::new(class, detail)
+}
+
+/// What lies behind an error, outermost first. An I/O error hides the error that it was made of from
+/// [`Error::source`], so it is opened here.
+fn causes(error: &reqwest::Error) -> Vec<&(dyn Error + 'static)> {
+    let mut causes = Vec::new();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        causes.push(cause);
+        let inside = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match inside {
+            Some(inside) => Some(inside),
+            None => cause.source(),
+        };
+    }
+    causes
 }
