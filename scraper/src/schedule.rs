@@ -52,6 +52,8 @@ fn fnv1a(text: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn ms(ms: u64) -> Duration {
@@ -88,5 +90,26 @@ mod tests {
             quarters[(phase.as_millis() / 250) as usize] += 1;
         }
         assert!(quarters.iter().all(|count| *count > 60), "{quarters:?}");
+    }
+
+    proptest! {
+        /// Whatever scrapes take, every one is on the grid, none is due in the past, and scrapes and
+        /// missed ticks together are all the ticks that there were.
+        #[test]
+        fn scrapes_and_missed_ticks_are_the_grid(
+            interval_ms in 1..5000_u64,
+            scrapes in proptest::collection::vec(0..20_000_u64, 1..50),
+        ) {
+            let schedule = Schedule::new("node-a", ms(interval_ms));
+            let mut tick = schedule.first();
+            let mut ticks = 0;
+            for scrape_ms in scrapes {
+                let end = tick.due + ms(scrape_ms);
+                tick = schedule.next(tick, end);
+                ticks += 1 + tick.missed;
+                prop_assert!(tick.due > end && tick.due <= end + ms(interval_ms));
+                prop_assert_eq!(tick.due, schedule.phase + ms(interval_ms * ticks));
+            }
+        }
     }
 }
