@@ -26,6 +26,12 @@ impl Clock {
         boot().saturating_sub(self.origin_boot)
     }
 
+    /// How long it is from now until `due` since the start. To be asked anew for each wait: timers stand
+    /// still while the host sleeps, and this clock does not.
+    pub fn until(&self, due: Duration) -> Duration {
+        due.saturating_sub(self.elapsed())
+    }
+
     /// Unix seconds at `elapsed` since the start.
     pub fn unix_s(&self, elapsed: Duration) -> f64 {
         (self.origin_wall + elapsed).as_secs_f64()

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::clock::Clock;
 use crate::digest::{Batch, Digest, Exchange};
@@ -20,7 +21,7 @@ pub enum Phase {
     /// On.
     Running,
     /// Until every target has a row at or after this time (so that a window that ends there is
-    /// bracketed by readings), but no longer than until `give_up` since the recorder's start.
+    /// bracketed by readings); no scrape begins later than `give_up` since the recorder's start.
     Bracketing {
         /// Unix seconds.
         after_s: f64,
@@ -50,29 +51,29 @@ pub struct Shared {
 
 /// Polls one target until the phase ends it.
 pub async fn poll(mut digest: Digest, schedule: Schedule, mut shared: Shared) {
-    let origin = Instant::now() - shared.clock.elapsed();
+    let clock = shared.clock;
     let mut tick = schedule.first();
     loop {
         tokio::select! {
-            () = sleep_until(origin + tick.due) => {}
-            () = given_up(&mut shared.phase, origin) => return,
+            () = sleep(clock.until(tick.due)) => {}
+            () = given_up(&mut shared.phase, clock) => return,
         }
-        let last_row_s = scrape(&mut digest, tick, &shared).await;
+        let recorded_until_s = scrape(&mut digest, tick, &shared).await;
         let is_over = match *shared.phase.borrow() {
             Phase::Running => false,
             Phase::Bracketing { after_s, give_up } => {
-                last_row_s.is_some_and(|last| last >= after_s) || shared.clock.elapsed() >= give_up
+                recorded_until_s.is_some_and(|until| until >= after_s) || clock.elapsed() >= give_up
             }
             Phase::Stopping => true,
         };
         if is_over {
             return;
         }
-        tick = schedule.next(tick, shared.clock.elapsed());
+        tick = schedule.next(tick, clock.elapsed());
     }
 }
 
-/// One scrape; returns the time of its rows.
+/// One scrape; returns the time up to which the target is recorded with it, nothing when it was dropped.
 async fn scrape(digest: &mut Digest, tick: Tick, shared: &Shared) -> Option<f64> {
     let clock = shared.clock;
     let start = clock.elapsed();
@@ -88,18 +89,22 @@ async fn scrape(digest: &mut Digest, tick: Tick, shared: &Shared) -> Option<f64>
     };
     let batch = digest.digest(exchange, &shared.keep);
     shared.status.take(&batch, start.saturating_sub(tick.due));
-    let last_row_s = batch.cpu.first().map(|row| row.timestamp_unix);
     let target = digest.target().name.as_str();
     // A writer that is behind must not hold up the schedule: the scrape is dropped whole, and counted.
-    if shared.batches.try_send(batch).is_err() {
+    if let Err(error) = shared.batches.try_send(batch) {
         shared.status.take_dropped(target);
-        tracing::warn!(target, reason = FailureClass::Dropped.as_str(), "the disk is behind");
+        let reason = FailureClass::Dropped.as_str();
+        match error {
+            TrySendError::Full(_) => tracing::warn!(target, reason, "the disk is behind"),
+            TrySendError::Closed(_) => tracing::debug!(target, reason, "the writer has failed"),
+        }
+        return None;
     }
-    last_row_s
+    digest.recorded_until_s()
 }
 
 /// Resolves when no further scrape is to begin.
-async fn given_up(phase: &mut watch::Receiver<Phase>, origin: Instant) {
+async fn given_up(phase: &mut watch::Receiver<Phase>, clock: Clock) {
     loop {
         let now = *phase.borrow_and_update();
         let changed = phase.changed();
@@ -107,7 +112,7 @@ async fn given_up(phase: &mut watch::Receiver<Phase>, origin: Instant) {
             Phase::Stopping => return,
             Phase::Running => changed.await.is_err(),
             Phase::Bracketing { give_up, .. } => tokio::select! {
-                () = sleep_until(origin + give_up) => return,
+                () = sleep(clock.until(give_up)) => return,
                 changed = changed => changed.is_err(),
             },
         };

@@ -17,7 +17,7 @@ use crate::manifest::manifest;
 use crate::poll::{Phase, Shared, poll};
 use crate::schedule::Schedule;
 use crate::status::Status;
-use crate::target::Target;
+use crate::target::{Target, TargetError, check_distinct};
 use crate::write;
 
 /// What is recorded, and how.
@@ -25,7 +25,7 @@ use crate::write;
 pub struct Plan {
     /// Who is polled; names and addresses are distinct.
     pub targets: Vec<Target>,
-    /// Time between two scrapes of a target.
+    /// Time between two scrapes of a target; more than nothing.
     pub interval: Duration,
     /// The longest that one exchange may take.
     pub timeout: Duration,
@@ -38,6 +38,12 @@ pub struct Plan {
 /// Why a recording cannot begin or had to end.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
+    /// Two targets are one.
+    #[error(transparent)]
+    Target(#[from] TargetError),
+    /// There is no grid of this interval.
+    #[error("interval is {0:?}, expected more than nothing")]
+    Interval(Duration),
     /// The HTTP client cannot be made.
     #[error("cannot make an HTTP client")]
     Client(#[source] reqwest::Error),
@@ -50,6 +56,9 @@ pub enum RecordError {
     /// The writer's thread panicked: a defect.
     #[error("the writer's thread panicked")]
     Panicked,
+    /// A target's loop panicked: a defect. What was recorded until then is whole, and the run is closed.
+    #[error("the loop of a target panicked, and the target was not polled from then on")]
+    LoopPanicked,
 }
 
 /// Scrapes that may wait for the disk, for each target. Behind by more, whole scrapes are dropped.
@@ -74,6 +83,10 @@ pub struct Recording {
 impl Recording {
     /// Begins to poll. Must be called on a tokio runtime.
     pub fn start(plan: Plan, run: RunWriter, recovery: Recovery) -> Result<Self, RecordError> {
+        check_distinct(&plan.targets)?;
+        if plan.interval.is_zero() {
+            return Err(RecordError::Interval(plan.interval));
+        }
         let with_tls = plan.targets.iter().any(|target| target.url.scheme() == "https");
         let fetcher = Fetcher::new(plan.timeout, with_tls).map_err(RecordError::Client)?;
         let clock = Clock::start();
@@ -133,7 +146,7 @@ impl Recording {
     }
 
     /// Ends the recording when every target has shown a reading from after `after_s` (Unix seconds), or
-    /// has had the time to.
+    /// has had the time to: three intervals and a timeout, and as long as its last scrape takes.
     pub async fn stop_after(self, after_s: f64) -> Result<CpuManifest, RecordError> {
         let patience = (self.plan.interval * 3).max(BRACKET_MIN) + self.plan.timeout;
         let give_up = self.clock.elapsed() + patience;
@@ -143,7 +156,10 @@ impl Recording {
     async fn end(mut self, phase: Phase) -> Result<CpuManifest, RecordError> {
         // The loops hold receivers until they end; a send fails only when all have.
         let _ = self.phase.send(phase);
-        while self.loops.join_next().await.is_some() {}
+        let mut has_panicked = false;
+        while let Some(ended) = self.loops.join_next().await {
+            has_panicked |= ended.is_err();
+        }
         // With the loops the last senders are gone, and the writer comes to its end.
         let joined = tokio::task::spawn_blocking(move || self.writer.join()).await;
         let run =
@@ -152,6 +168,6 @@ impl Recording {
         let started_s = self.clock.unix_s(Duration::ZERO);
         let manifest = manifest(&self.plan, &self.recovery, &self.status, started_s, stopped_s);
         run.close(&manifest)?;
-        Ok(manifest)
+        if has_panicked { Err(RecordError::LoopPanicked) } else { Ok(manifest) }
     }
 }
