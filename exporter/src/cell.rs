@@ -34,6 +34,8 @@ pub struct Verdict {
     pub watts: Option<f64>,
     /// Joules counted since the count began or last broke, corrected for wraps.
     pub joules: Option<f64>,
+    /// Since when those joules are counted, in Unix seconds.
+    pub joules_since_s: Option<f64>,
     /// When the sensor was read.
     pub read_at: Option<Now>,
     /// The seconds that the power is a mean over, where they are known.
@@ -75,6 +77,8 @@ struct Latest {
     baseline_at: Option<Now>,
     /// The counter's total, in microjoules, as its epoch began: what is published counts from there.
     epoch_from_uj: u64,
+    /// When that was, in Unix seconds.
+    epoch_since_s: Option<f64>,
 }
 
 /// What the last completed read gave.
@@ -102,6 +106,7 @@ impl Cell {
             energy,
             baseline_at: None,
             epoch_from_uj: 0,
+            epoch_since_s: None,
         };
         Self { sensor, latest: Mutex::new(latest) }
     }
@@ -179,6 +184,7 @@ impl Cell {
             reason: Some(reason),
             watts: None,
             joules: None,
+            joules_since_s: None,
             read_at: latest.outcome.map(|outcome| outcome.at),
             window_s: None,
             averaging: latest.averaging,
@@ -201,6 +207,7 @@ impl Cell {
                 reason: None,
                 watts: Some(watts),
                 joules: latest.joules(),
+                joules_since_s: latest.epoch_since_s,
                 read_at: Some(outcome.at),
                 window_s: outcome.window_s,
                 averaging: latest.averaging,
@@ -248,6 +255,7 @@ impl Latest {
         };
         if energy.epochs() != epoch {
             self.epoch_from_uj = energy.total();
+            self.epoch_since_s = Some(at.wall_s);
         }
         if energy.baseline() == Some(read) {
             self.baseline_at = Some(at);

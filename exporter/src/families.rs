@@ -29,6 +29,12 @@ pub const ENERGY_JOULES: Family<'static> = counter(
     "Energy counted by one powercap zone, corrected for wraps, in joules; from zero at the exporter's start and after a break in the count.",
 );
 
+/// Labels: type, zone, socket, source. What OpenMetrics calls the created time; text 0.0.4 has no place for it.
+pub const ENERGY_SINCE: Family<'static> = gauge(
+    "cpu_energy_since_timestamp_seconds",
+    "Unix time from which the zone's energy is counted; it changes when the counter begins anew.",
+);
+
 /// Labels: source, sensor.
 pub const READING_TIMESTAMP: Family<'static> = gauge(
     "power_reading_timestamp_seconds",
@@ -83,10 +89,11 @@ pub const BUILD_INFO: Family<'static> =
     gauge("power_exporter_build_info", "Version of the exporter; always 1.");
 
 /// All of them.
-pub const ALL: [&Family<'static>; 14] = [
+pub const ALL: [&Family<'static>; 15] = [
     &ACPI_WATTS,
     &RAPL_WATTS,
     &ENERGY_JOULES,
+    &ENERGY_SINCE,
     &READING_TIMESTAMP,
     &READING_WINDOW,
     &SENSOR_STATE,

@@ -75,6 +75,7 @@ fn write_acpi(page: &mut Writer, lines: &[Line]) {
 fn write_rapl(page: &mut Writer, lines: &[Line]) {
     write_zones(page, &families::RAPL_WATTS, lines, |verdict| verdict.watts);
     write_zones(page, &families::ENERGY_JOULES, lines, |verdict| verdict.joules);
+    write_zones(page, &families::ENERGY_SINCE, lines, |verdict| verdict.joules_since_s);
 }
 
 /// One value of every powercap zone.

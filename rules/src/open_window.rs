@@ -137,7 +137,7 @@ impl OpenWindow {
         edges.start_j = edges.start_j.or_else(|| at(start_s));
         edges.end_j = edges.end_j.or_else(|| at(end_s));
         edges.reset |= previous.is_some_and(|previous| {
-            previous.at_s < end_s && current.at_s > start_s && current.joules < previous.joules
+            previous.at_s < end_s && current.at_s > start_s && previous.restarted_before(&current)
         });
     }
 

@@ -22,6 +22,17 @@ pub struct CounterSample {
     pub at_s: f64,
     /// The counter in joules, corrected for wraps; only differences matter.
     pub joules: f64,
+    /// Since when it counts, where its source says so. Two readings that differ in it are of two counts, even where
+    /// the later has climbed past the earlier and no fall gives the restart away.
+    pub since_s: Option<f64>,
+}
+
+impl CounterSample {
+    /// Whether the counter began anew between `self` and a `later` reading: it fell, or counts since another time.
+    pub(crate) fn restarted_before(&self, later: &CounterSample) -> bool {
+        let since_changed = self.since_s.zip(later.since_s).is_some_and(|(was, is)| was != is);
+        later.joules < self.joules || since_changed
+    }
 }
 
 impl Sample {
@@ -42,7 +53,7 @@ impl Sample {
             Some(counter) if !counter.at_s.is_finite() => {
                 Err(PushError::Time { at_s: counter.at_s })
             }
-            Some(CounterSample { at_s, joules }) if !joules.is_finite() || joules < 0.0 => {
+            Some(CounterSample { at_s, joules, .. }) if !joules.is_finite() || joules < 0.0 => {
                 Err(PushError::Counter { at_s, joules })
             }
             Some(_) | None => Ok(()),

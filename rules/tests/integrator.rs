@@ -58,7 +58,7 @@ fn integrate(readings: &[Reading], windows: &[(i64, i64)]) -> Vec<Energy> {
     let mut results = BTreeMap::new();
     for reading in readings {
         let at_s = seconds(reading.at_ms);
-        let counter = Some(CounterSample { at_s, joules: reading.counter_j });
+        let counter = Some(CounterSample { at_s, joules: reading.counter_j, since_s: None });
         integrator.push(Sample { at_s, watts: reading.watts, counter }).unwrap();
         results.extend(integrator.completed());
     }
@@ -225,7 +225,7 @@ proptest! {
             let at_s = seconds(at_ms);
             match reading {
                 Some(reading) => {
-                    let counter = Some(CounterSample { at_s, joules: reading.counter_j });
+                    let counter = Some(CounterSample { at_s, joules: reading.counter_j, since_s: None });
                     integrator.push(Sample { at_s, watts: reading.watts, counter }).unwrap();
                 }
                 None => integrator.withhold(at_s, State::Stale).unwrap(),
@@ -278,7 +278,7 @@ fn memory_does_not_grow_with_the_run() {
 /// What arrives after a reading on each second to 9 s, and whether the window to 10 s is complete then.
 #[test]
 fn a_window_is_complete_as_soon_as_nothing_can_change_it() {
-    let counter = |at_s, joules| Some(CounterSample { at_s, joules });
+    let counter = |at_s, joules| Some(CounterSample { at_s, joules, since_s: None });
     let cases = [
         ("nothing", None, None, false, false),
         ("a reading on the edge", Some(Sample::power(10.0, 5.0)), None, false, true),
@@ -313,7 +313,7 @@ fn a_window_is_complete_as_soon_as_nothing_can_change_it() {
 fn what_is_refused() {
     let window = Window::new(0.0, 10.0).unwrap();
     let mut integrator = Integrator::new(Windows::list([window]), Limits::default());
-    let counter = |at_s, joules| Some(CounterSample { at_s, joules });
+    let counter = |at_s, joules| Some(CounterSample { at_s, joules, since_s: None });
     integrator.push(Sample { at_s: 1.0, watts: 5.0, counter: counter(1.0, 7.0) }).unwrap();
     let cases = [
         (Sample::power(2.0, -1.0), PushError::Power { at_s: 2.0, watts: -1.0 }),
@@ -343,4 +343,36 @@ fn what_is_refused() {
     // Of all these, the last but its counter is a reading.
     let (_, energy) = integrator.finish().next().unwrap();
     assert_eq!((energy.samples, energy.energy_j), (2, Some(5.0)));
+}
+
+#[test]
+fn a_counter_that_restarted_and_climbed_past_its_old_value_is_no_gain() {
+    let window = Window::new(1.0, 4.0).unwrap();
+    let energy_of = |since: [Option<f64>; 6]| {
+        let mut integrator = Integrator::new(Windows::list([window]), Limits::default());
+        for (second, since_s) in (0_u32..).zip(since) {
+            let at_s = f64::from(second);
+            let counter = Some(CounterSample { at_s, joules: 100.0 * at_s, since_s });
+            integrator.push(Sample { at_s, watts: 100.0, counter }).unwrap();
+        }
+        integrator.finish().next().unwrap().1
+    };
+    let cases = [
+        // (counts since, counter energy, is the restart named)
+        ([Some(-9.0); 6], Some(300.0), false),
+        ([None; 6], Some(300.0), false),
+        ([Some(-9.0), Some(-9.0), Some(2.5), Some(2.5), Some(2.5), Some(2.5)], None, true),
+        // Before and after the window it is none of its business.
+        ([Some(-9.0), Some(0.5), Some(0.5), Some(0.5), Some(0.5), Some(4.5)], Some(300.0), false),
+    ];
+    for (since, counter_energy_j, is_named) in cases {
+        let energy = energy_of(since);
+        assert_eq!(energy.counter_energy_j, counter_energy_j, "{since:?}");
+        assert_eq!(
+            energy.reasons.contains(&wattscribe_rules::Reason::CounterReset),
+            is_named,
+            "{since:?}"
+        );
+        assert_eq!(energy.energy_j, Some(300.0), "the power is not the counter's: {since:?}");
+    }
 }

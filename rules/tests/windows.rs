@@ -68,7 +68,7 @@ fn arrive(integrator: &mut Integrator, arrival: &str) {
         let counter = counter.map(|counter| {
             let (joules, counter_at) = counter.split_once('@').unwrap_or((counter, ""));
             let counter_at_s = if counter_at.is_empty() { at_s } else { number(counter_at) };
-            CounterSample { at_s: counter_at_s, joules: number(joules) }
+            CounterSample { at_s: counter_at_s, joules: number(joules), since_s: None }
         });
         // A reading that contradicts the others is part of some cases; the windows tell of it.
         match integrator.push(Sample { at_s, watts: number(watts), counter }) {

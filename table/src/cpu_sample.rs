@@ -43,6 +43,9 @@ table! {
         energy_counter_j: Option<f64> ["J"],
         /// When the counter was read, in Unix seconds of the recorder's clock.
         energy_counter_time: Option<f64> ["s"],
+        /// Since when the counter counts, in Unix seconds of the node's clock, as published. Readings that differ in it
+        /// are of two counts.
+        energy_counter_since: Option<f64> ["s"],
         /// Whether the power is published and, if not, why not.
         #[serde(with = "crate::state_text")]
         state: State,
@@ -89,6 +92,8 @@ table! {
         energy_counter_j: Option<f64> ["J"],
         /// See [`CpuSample::energy_counter_time`].
         energy_counter_time: Option<f64> ["s"],
+        /// See [`CpuSample::energy_counter_since`].
+        energy_counter_since: Option<f64> ["s"],
         /// See [`CpuSample::state`].
         #[serde(with = "crate::state_text")]
         state: State,
@@ -115,6 +120,7 @@ impl From<CpuSample> for CpuPower {
             power_w: sample.power_w,
             energy_counter_j: sample.energy_counter_j,
             energy_counter_time: sample.energy_counter_time,
+            energy_counter_since: sample.energy_counter_since,
             state: sample.state,
             simulated: sample.simulated,
         }

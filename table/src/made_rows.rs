@@ -29,6 +29,7 @@ pub(crate) fn cpu(hostname: &str, socket_id: u32, seq: u64) -> CpuSample {
         averaging_s: Some(1.0),
         energy_counter_j: None,
         energy_counter_time: None,
+        energy_counter_since: None,
         state: State::Ok,
         simulated: false,
     }
@@ -125,10 +126,11 @@ prop_compose! {
         averaging_s in option::of(0.0..60.0),
         energy_counter_j in option::of(any_watts()),
         energy_counter_time in option::of(0.0..4e9),
+        energy_counter_since in option::of(0.0..4e9),
         simulated: bool,
     ) -> CpuSample {
         CpuSample {
-            state, power_w, scrape_seq, sensor_time_us, averaging_s, energy_counter_j, energy_counter_time, simulated,
+            state, power_w, scrape_seq, sensor_time_us, averaging_s, energy_counter_j, energy_counter_time, energy_counter_since, simulated,
             averaging: averaging.into(),
             ..row
         }

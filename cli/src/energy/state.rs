@@ -71,7 +71,11 @@ fn observation(row: &CpuPower) -> Observation {
     match row.published_w().filter(|watts| *watts != 0.0) {
         Some(watts) => {
             let counter = row.energy_counter_time.zip(row.energy_counter_j);
-            let counter = counter.map(|(at_s, joules)| CounterSample { at_s, joules });
+            let counter = counter.map(|(at_s, joules)| CounterSample {
+                at_s,
+                joules,
+                since_s: row.energy_counter_since,
+            });
             Observation::Reading(Sample { at_s, watts, counter })
         }
         None if row.state.is_ok() => Observation::Withheld { at_s, state: State::Unavailable },

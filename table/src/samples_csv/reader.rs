@@ -266,6 +266,7 @@ impl Columns {
             averaging_s: None,
             energy_counter_j: None,
             energy_counter_time: None,
+            energy_counter_since: None,
             state: State::Ok,
             simulated: false,
         })

@@ -115,6 +115,7 @@ fn sample(node: u32, socket: u32, scrape: u32) -> CpuSample {
         averaging_s: Some(0.05),
         energy_counter_j: None,
         energy_counter_time: None,
+        energy_counter_since: None,
         state: State::Ok,
         simulated: true,
     }
