@@ -1,0 +1,103 @@
+//! docs/metrics.md against the list of families and against pages that simulated nodes really give.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use wattscribe_exporter::board::Board;
+use wattscribe_exporter::cell::Limits;
+use wattscribe_exporter::clock::Now;
+use wattscribe_exporter::families;
+use wattscribe_exporter::ladder::{Chosen, Rung};
+use wattscribe_exporter::page::render;
+use wattscribe_exporter::sensor::Source;
+use wattscribe_exporter::sources::discover;
+use wattscribe_exporter::sysfs::Sysfs;
+use wattscribe_parser::{Entry, Exposition, Format};
+use wattscribe_simulator::{Fault, Machine, Simulation, Waveform};
+
+use crate::markdown::{code, table, text};
+
+/// Labels in their order, by family.
+type Labels = BTreeMap<String, Vec<String>>;
+
+#[test]
+fn every_family_is_documented_with_its_kind() {
+    let documented = table(&text("docs/metrics.md"), "Families");
+    let documented: BTreeMap<String, String> =
+        documented.iter().map(|row| (code(&row[0]).concat(), row[1].clone())).collect();
+    let published = families::ALL
+        .iter()
+        .map(|family| (family.name.to_owned(), family.kind.as_str().to_owned()));
+    assert_eq!(documented, published.collect());
+}
+
+#[test]
+fn labels_and_order_are_documented_as_pages_have_them() {
+    let documented: Vec<(String, Vec<String>)> = table(&text("docs/metrics.md"), "Families")
+        .iter()
+        .map(|row| (code(&row[0]).concat(), code(&row[2])))
+        .collect();
+    let mut labels = Labels::new();
+    for page in pages() {
+        add_labels(&mut labels, &page);
+        let types = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+        let found: Vec<&str> = types.collect();
+        let names = documented.iter().map(|(name, _)| name.as_str());
+        assert_eq!(names.filter(|name| found.contains(name)).collect::<Vec<_>>(), found);
+    }
+    assert_eq!(labels, documented.into_iter().collect());
+}
+
+/// Pages of a Grace node and a RAPL node, each with a sensor that is withheld.
+fn pages() -> Vec<String> {
+    let steady = [Waveform::Constant { watts: 100.0 }];
+    let machines = [Machine::grace("grace", &steady), Machine::rapl("rapl", &steady)];
+    let root = tempfile::tempdir().unwrap();
+    let simulation = Simulation::start(root.path(), &machines, SystemTime::now()).unwrap();
+    simulation.fail("grace", "ACPI000D:01/power1", Fault::Text("N/A\n".into())).unwrap();
+    simulation.fail("rapl", "intel-rapl:0:1", Fault::Text("N/A\n".into())).unwrap();
+    let mut pages = Vec::new();
+    for (node, source, rung, whole) in [
+        ("grace", Source::Acpi, Rung::Acpi, "cpu_power_acpi_watts{"),
+        ("rapl", Source::Rapl, Rung::Rapl, "cpu_power_rapl_watts{"),
+    ] {
+        let sysfs = Sysfs::new(simulation.sysfs_root(node).unwrap(), None);
+        let chosen = Chosen { source, rung, sensors: discover(source, &sysfs).unwrap() };
+        let limits =
+            Limits { stale_after: Duration::from_secs(60), read_deadline: Duration::from_secs(5) };
+        let board = Board::start(chosen, sysfs, Duration::from_millis(20), limits).unwrap();
+        pages.push(page_with(&board, &[whole, "power_withheld{"]));
+    }
+    pages
+}
+
+/// The page, once all of these stand on it.
+fn page_with(board: &Arc<Board>, parts: &[&str]) -> String {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        let page = render(board, Now::read(), Format::Text);
+        if parts.iter().all(|part| page.contains(part)) {
+            return page;
+        }
+        assert!(Instant::now() < until, "never all of {parts:?} on the page:\n{page}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn add_labels(labels: &mut Labels, page: &str) {
+    for entry in Exposition::new(page.as_bytes()).unwrap() {
+        let Entry::Sample(sample) = entry.unwrap() else { continue };
+        let name = sample.name.unescape();
+        let names = sample.labels.iter().map(|(name, _)| name.unescape().into_owned()).collect();
+        let family =
+            ["_bucket", "_sum", "_count"].iter().find_map(|suffix| name.strip_suffix(suffix));
+        // A histogram's sum and count have the labels of its buckets but for the bound.
+        match family {
+            Some(family) if name.ends_with("_bucket") => labels.insert(family.to_owned(), names),
+            Some(_) => None,
+            None => labels.insert(name.into_owned(), names),
+        };
+    }
+}
