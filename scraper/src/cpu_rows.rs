@@ -198,9 +198,16 @@ impl<'a> Socket<'a> {
             averaging_s: beside(self.window_s),
             energy_counter_j: counter.map(|(joules, _)| joules),
             energy_counter_time: counter.map(|(_, at_s)| at_s),
+            energy_counter_since: counter.and_then(|_| self.counter_since_s(page)),
             state: self.state,
             simulated: page.is_simulated,
         }
+    }
+
+    /// Since when that counter counts: of several dies, since the last began anew.
+    fn counter_since_s(&self, page: &PowerPage) -> Option<f64> {
+        let of = |sensor: &&Sensor| page.counter_since_s.get(&sensor.channel).copied();
+        self.sensors.iter().filter_map(of).reduce(f64::max)
     }
 
     /// The energy counter of the socket: of all its dies together, or none.

@@ -130,7 +130,7 @@ impl PowerPage {
     fn take(&mut self, sample: &Sample<'_>) {
         // Almost every sample of a foreign exporter ends at this comparison.
         let name = sample.name.raw();
-        if !name.contains("power_") && name != "cpu_energy_joules_total" {
+        if !name.contains("power_") && !name.starts_with("cpu_energy_") {
             return;
         }
         let (labels, value) = (sample.labels, sample.value);
@@ -142,6 +142,11 @@ impl PowerPage {
             "cpu_energy_joules_total" => {
                 if let Some(zone) = labels.get("zone").filter(|_| value.is_finite()) {
                     self.counter_j.entry(zone.into_owned()).or_insert(value);
+                }
+            }
+            "cpu_energy_since_timestamp_seconds" => {
+                if let Some(zone) = labels.get("zone").filter(|_| value.is_finite()) {
+                    self.counter_since_s.entry(zone.into_owned()).or_insert(value);
                 }
             }
             "power_sensor_info" => self.take_sensor(labels),

@@ -30,7 +30,7 @@ async fn stopping_waits_for_no_target_longer_than_its_timeout() {
     assert!(begin.elapsed() < timeout + CLOSING, "{:?}", begin.elapsed());
     // What was in flight is recorded as what it became.
     let scrapes: Vec<Scrape> = rows(&directory);
-    let hung = scrapes.iter().filter(|scrape| scrape.target == "hanging").next_back().unwrap();
+    let hung = scrapes.iter().rfind(|scrape| scrape.target == "hanging").unwrap();
     assert_eq!(hung.outcome, "timeout");
 }
 
