@@ -85,6 +85,8 @@ pub(crate) fn run(args: RecordArgs) -> ExitCode {
         }
     };
     let outcome = runtime.block_on(record(plan, options, duration, &out, &line));
+    // A name server that never answers keeps its thread; nothing is left that would wait for it.
+    runtime.shutdown_background();
     line.clear();
     match outcome {
         Ok(code) => code,
