@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::markdown::root;
+use crate::repository::root;
 
 /// Runs cargo in the workspace and returns what it printed. Panics with its words when it fails.
 pub(crate) fn cargo(args: &[&str]) -> String {

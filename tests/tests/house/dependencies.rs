@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::cargo::cargo;
-use crate::markdown::{code, table, text};
+use crate::markdown::{code, table};
+use crate::repository::text;
 
 /// A crate, what it uses of this workspace, and what it never links. A `*` at the end of a name stands for the rest.
 type Row = (&'static str, &'static [&'static str], &'static [&'static str]);

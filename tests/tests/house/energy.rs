@@ -2,7 +2,8 @@
 
 use wattscribe_rules::{Integrator, Limits, Sample, Window, Windows};
 
-use crate::markdown::{code, section, table, text};
+use crate::markdown::{code, section, table};
+use crate::repository::text;
 
 #[test]
 fn the_example_comes_out_as_it_is_written() {

@@ -9,7 +9,8 @@ use wattscribe_table::{
     SamplesCsv, Scrape, TargetSummary, csv_header,
 };
 
-use crate::markdown::{code, section, table, text};
+use crate::markdown::{code, section, table};
+use crate::repository::text;
 use crate::words::documented;
 
 /// Name, type and unit of every column, as the page writes them.

@@ -1,6 +1,7 @@
 //! Links of all pages: what they point to is there, heading included.
 
-use crate::markdown::{anchors, pages, prose, root, text};
+use crate::markdown::{anchors, prose};
+use crate::repository::{files_everywhere, root, text};
 
 /// The links of a page that point into the repository.
 fn links(page: &str) -> Vec<String> {
@@ -29,7 +30,7 @@ fn fault(path: &str, link: &str) -> Option<String> {
 
 #[test]
 fn every_link_leads_somewhere() {
-    let pages = pages();
+    let pages = files_everywhere(".md");
     assert!(pages.len() >= 11, "found only {pages:?}");
     let mut checked = 0;
     for path in pages {

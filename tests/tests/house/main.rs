@@ -14,6 +14,7 @@ mod markdown;
 mod metrics;
 mod names;
 mod operations;
+mod repository;
 mod setup;
 mod source;
 mod words;

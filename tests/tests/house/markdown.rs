@@ -1,48 +1,5 @@
 //! Pages of documentation, as far as tests need to understand them: headings, tables, code, links.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-/// The root of the repository.
-pub(crate) fn root() -> PathBuf {
-    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
-    tests.parent().expect("the package stands in the workspace").to_owned()
-}
-
-/// The text of a file of the repository.
-pub(crate) fn text(path: &str) -> String {
-    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
-}
-
-/// Files below these folders (and these files) whose names end in `ending`, as paths from the root, sorted.
-/// What is built or hidden is left out.
-pub(crate) fn files(places: &[&str], ending: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut open: Vec<String> = places.iter().map(|place| (*place).to_owned()).collect();
-    while let Some(place) = open.pop() {
-        let path = root().join(&place);
-        if !path.is_dir() {
-            if place.ends_with(ending) {
-                found.push(place);
-            }
-            continue;
-        }
-        for entry in fs::read_dir(&path).unwrap() {
-            let name = entry.unwrap().file_name().into_string().unwrap();
-            if !name.starts_with('.') && !["target", "corpus", "artifacts"].contains(&&*name) {
-                open.push(if place.is_empty() { name } else { format!("{place}/{name}") });
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-/// All pages.
-pub(crate) fn pages() -> Vec<String> {
-    files(&[""], ".md")
-}
-
 /// The rows of the first table under a heading, cells trimmed, without the two lines above the rows. Panics where there
 /// is none, so that a renamed heading does not empty a check.
 pub(crate) fn table(page: &str, heading: &str) -> Vec<Vec<String>> {

@@ -17,7 +17,8 @@ use wattscribe_exporter::sysfs::Sysfs;
 use wattscribe_parser::{Entry, Exposition, Format};
 use wattscribe_simulator::{Fault, Machine, Simulation, Waveform};
 
-use crate::markdown::{code, table, text};
+use crate::markdown::{code, table};
+use crate::repository::text;
 
 /// Labels in their order, by family.
 type Labels = BTreeMap<String, Vec<String>>;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use wattscribe_exporter::families;
 use wattscribe_table::{CpuSample, Row};
 
-use crate::markdown::{files, text};
+use crate::repository::{files, text};
 
 /// Where names stand that a reader may copy.
 const PLACES: [&str; 5] = ["README.md", "CHANGELOG.md", "docs", "dashboards", "deploy"];

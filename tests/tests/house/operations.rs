@@ -4,7 +4,8 @@ use std::process::Command;
 
 use wattscribe_tests::program::{Ended, exporter, run, wattscribe};
 
-use crate::markdown::{code, table, text};
+use crate::markdown::{code, table};
+use crate::repository::text;
 
 /// One of the programs, to be given arguments.
 type Program = fn() -> Command;

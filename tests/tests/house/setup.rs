@@ -1,8 +1,10 @@
 //! The README's promise: two commands, both there, and no other that sets anything up.
 
+use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::markdown::{pages, root, section, text};
+use crate::markdown::section;
+use crate::repository::{all_files, files_everywhere, root, text};
 
 /// The commands of a page's set-up: the lines of its indented blocks.
 fn commands(section: &str) -> Vec<&str> {
@@ -42,12 +44,29 @@ fn two_commands_set_everything_up() {
 
 #[test]
 fn pages_hold_no_rust_that_nobody_compiles() {
-    for path in pages() {
+    for path in files_everywhere(".md") {
         assert!(
             !text(&path).contains("```rust"),
             "{path}: rustdoc examples are compiled, this is not"
         );
     }
+}
+
+/// Folders that a map does not mention.
+fn unmapped<'a>(folders: &'a [String], map: &str) -> Vec<&'a String> {
+    folders.iter().filter(|folder| !map.contains(&format!("`{folder}/`"))).collect()
+}
+
+#[test]
+fn every_room_is_on_the_map() {
+    let folders = all_files();
+    let folders = folders.iter().filter_map(|path| Some(path.split_once('/')?.0.to_owned()));
+    let folders: BTreeSet<String> = folders.filter(|name| !name.starts_with('.')).collect();
+    let folders: Vec<String> = folders.into_iter().collect();
+    assert!(folders.len() >= 10, "found only {folders:?}");
+    let readme = text("README.md");
+    assert_eq!(unmapped(&folders, section(&readme, "The rooms")), Vec::<&String>::new());
+    assert_eq!(unmapped(&["a".to_owned(), "b".to_owned()], "`a/` b"), [&"b".to_owned()]);
 }
 
 #[test]

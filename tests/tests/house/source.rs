@@ -1,6 +1,6 @@
 //! The form of source files: each says what it is for, none is long, none has a name that says nothing.
 
-use crate::markdown::{files, text};
+use crate::repository::{files_everywhere, text};
 
 /// Longer files are read by nobody in one go.
 const LINES_MAX: usize = 400;
@@ -33,7 +33,7 @@ fn faults(path: &str, text: &str) -> Vec<String> {
 
 #[test]
 fn every_file_has_the_form_of_the_house() {
-    let sources = files(&[""], ".rs");
+    let sources = files_everywhere(".rs");
     assert!(sources.len() > 100, "found only {} files", sources.len());
     let faults: Vec<String> = sources.iter().flat_map(|path| faults(path, &text(path))).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));

@@ -6,7 +6,8 @@ use std::fmt::Display;
 use wattscribe_exporter::failure::Failure;
 use wattscribe_rules::{Reason, State, Verdict};
 
-use crate::markdown::{code, table, text};
+use crate::markdown::{code, table};
+use crate::repository::text;
 
 /// The words that a source file gives the variants of its enums: those of every `as_str`.
 pub(crate) fn words_of(path: &str) -> BTreeSet<String> {

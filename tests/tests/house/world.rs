@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::markdown::{code, files, table, text};
+use crate::markdown::{code, table};
+use crate::repository::{files, text};
 
 /// What reaches out, by the words that do it. A word counts where it does not continue a longer name.
 const WORDS: [(&str, &[&str]); 8] = [
