@@ -1,0 +1,85 @@
+//! Five targets, one of them good: the others cost it nothing, and each failure is told with its reason.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tempfile::TempDir;
+use wattscribe_simulator::{Machine, Waveform};
+use wattscribe_table::{CpuManifest, CpuSample, RunReader, Scrape};
+use wattscribe_tests::http::{Answer, Reply, Server, nobody};
+use wattscribe_tests::nodes::{Nodes, record};
+use wattscribe_tests::program::run;
+
+/// Name and the class of its failure.
+const FAILING: [(&str, &str); 4] =
+    [("absent", "connect"), ("error", "status"), ("garbage", "parse"), ("hangs", "timeout")];
+
+#[test]
+fn a_good_target_is_recorded_whole_beside_four_bad_ones() {
+    let totals = [Waveform::Constant { watts: 94.29 }, Waveform::Constant { watts: 100.5 }];
+    let nodes = Nodes::start(&[Machine::grace("good", &totals)]);
+    let hangs = Server::start(|_| Reply::Hang);
+    let garbage = Server::fixed(Answer::page("cpu_power_acpi_watts{sensor=\n"));
+    let error = Server::fixed(Answer { status: 500, ..Answer::page("no\n") });
+    let targets = [
+        ("absent", nobody()),
+        ("error", error.address),
+        ("garbage", garbage.address),
+        ("good", nodes.address("good")),
+        ("hangs", hangs.address),
+    ];
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("run");
+    let mut command = record(targets, "500ms", &out);
+    command.args(["--timeout", "1s", "--duration", "6s"]);
+    let log = run(&mut command).succeeded().stderr;
+    for (target, class) in FAILING {
+        let line = log.lines().find(|line| line.contains(&format!("target=\"{target}\""))).unwrap();
+        assert!(line.contains("scrapes failed") && line.contains(&format!("{class}: ")), "{line}");
+    }
+    assert!(!log.contains("target=\"good\""), "{log}");
+    check_tables(&out);
+    check_manifest(&out);
+}
+
+fn check_tables(out: &Path) {
+    let run = RunReader::open(out).unwrap();
+    let mut scrapes = BTreeMap::<String, Vec<Scrape>>::new();
+    for scrape in run.rows::<Scrape>().unwrap().map(Result::unwrap) {
+        scrapes.entry(scrape.target.clone()).or_default().push(scrape);
+    }
+    let good = &scrapes["good"];
+    // On time: twelve are due within 6 s, one more or less by its place in the interval, and none was left out.
+    assert!((11..=13).contains(&good.len()), "{good:#?}");
+    assert!(good.iter().all(|scrape| scrape.outcome == "ok" && scrape.rows == 2), "{good:#?}");
+    assert!(good.iter().all(|scrape| scrape.missed_ticks == 0), "{good:#?}");
+    let rows: Vec<CpuSample> = run.rows().unwrap().map(Result::unwrap).collect();
+    assert_eq!(rows.len(), 2 * good.len());
+    assert!(
+        rows.iter().all(|row| row.hostname == "good" && row.total_power_w == Some(94.29 + 100.5))
+    );
+    for (target, class) in FAILING {
+        let failed = &scrapes[target];
+        assert!(
+            failed.iter().all(|scrape| scrape.outcome == class && scrape.rows == 0),
+            "{failed:#?}"
+        );
+        assert!(
+            failed.iter().all(|scrape| !scrape.detail.as_deref().unwrap_or_default().is_empty())
+        );
+    }
+}
+
+fn check_manifest(out: &Path) {
+    let json = std::fs::read(out.join("cpu/cpu_manifest.json")).unwrap();
+    let manifest = CpuManifest::from_json(&json).unwrap();
+    assert!(manifest.wattscribe.targets["good"].errors_by_class.is_empty(), "{manifest:#?}");
+    for (target, class) in FAILING {
+        let summary = &manifest.wattscribe.targets[target];
+        assert_eq!(summary.errors_by_class, BTreeMap::from([(class.to_owned(), summary.scrapes)]));
+        assert_eq!(manifest.nodes[target].resolved_mode, "unknown");
+        assert_eq!(manifest.nodes[target].error_count, summary.scrapes);
+    }
+}
