@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::energy::Energy;
 use crate::integrator::Integrator;
 use crate::limits::Limits;
-use crate::sample::{PushError, Sample};
+use crate::sample::{CounterSample, PushError, Sample};
 use crate::state::State;
 use crate::sum::{FleetEnergy, sum_energy};
 use crate::window::Windows;
@@ -37,6 +37,24 @@ pub enum Observation {
         /// In which state it was.
         state: State,
     },
+}
+
+impl Observation {
+    /// What a row of a socket says, whose power was published as `watts` or withheld in `state`.
+    ///
+    /// A socket that is on never draws nothing: a zero stands for what was missing, as older recorders wrote it.
+    pub fn of_socket(
+        at_s: f64,
+        watts: Option<f64>,
+        state: State,
+        counter: Option<CounterSample>,
+    ) -> Observation {
+        match watts.filter(|watts| *watts != 0.0) {
+            Some(watts) => Observation::Reading(Sample { at_s, watts, counter }),
+            None if state.is_ok() => Observation::Withheld { at_s, state: State::Unavailable },
+            None => Observation::Withheld { at_s, state },
+        }
+    }
 }
 
 /// Takes rows and gives windows. Holds one integrator a series and the results, and no readings.
@@ -266,5 +284,23 @@ mod tests {
         let (_, _, node) = &statement.nodes[0];
         assert_eq!(node.energy_j, None);
         assert_eq!((node.members_reporting, node.members_expected), (1, 2));
+    }
+
+    #[test]
+    fn a_row_is_a_reading_or_says_why_not() {
+        let withheld = |state| Observation::Withheld { at_s: 1.0, state };
+        let cases = [
+            (Some(5.0), State::Ok, Observation::Reading(Sample::power(1.0, 5.0))),
+            (Some(0.0), State::Ok, withheld(State::Unavailable)),
+            (None, State::Ok, withheld(State::Unavailable)),
+            (None, State::Stale, withheld(State::Stale)),
+        ];
+        for (watts, state, expected) in cases {
+            assert_eq!(
+                Observation::of_socket(1.0, watts, state, None),
+                expected,
+                "{watts:?} {state}"
+            );
+        }
     }
 }

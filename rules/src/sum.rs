@@ -62,6 +62,14 @@ pub struct FleetEnergy {
     pub reasons: Reasons,
 }
 
+impl FleetEnergy {
+    /// The average power in watts, when every member is full: members that cover different times have none together.
+    pub fn avg_w(&self) -> Option<f64> {
+        let is_full = self.verdict == Verdict::Full;
+        self.energy_j.filter(|_| is_full).map(|joules| joules / (self.end_s - self.start_s))
+    }
+}
+
 /// Adds the energies of all expected members; one that never reported takes part with a verdict of none.
 ///
 /// # Errors

@@ -9,7 +9,8 @@ use crate::table::{Table, table};
 table! {
     /// One socket at one scrape. In CSV it appears only when [`CpuSample::is_published`].
     pub struct CpuSample: "cpu_samples" sorted by [hostname, socket_id, source, sensor, timestamp_unix, scrape_seq] {
-        /// When the recorder scraped it, in Unix seconds of the recorder's clock, rounded to microseconds.
+        /// When the sensors of the node were read, less half of what each value is a mean over, in Unix seconds of the
+        /// recorder's clock, to the microsecond; where a page does not say that, the middle of its scrape.
         timestamp_unix: f64 as Time("timestamp"),
         /// Name of the node as the recorder was told it.
         hostname: String,

@@ -32,7 +32,7 @@ pub struct NodeSummary {
     pub resolved_mode: String,
     /// Scrapes that ended, well or not.
     pub scrape_count: u64,
-    /// Scrapes that gave no rows.
+    /// Scrapes whose page had no power of any socket, failed ones included.
     pub error_count: u64,
 }
 

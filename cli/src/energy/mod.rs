@@ -18,7 +18,7 @@ pub(crate) use state::state_energy;
 /// What the operator typed.
 #[derive(Debug, Args)]
 pub(crate) struct EnergyArgs {
-    /// A recording: the directory of a run, a samples.csv (version 1, 2 or 3), a Parquet file or a
+    /// A recording: the directory of a run, a samples.csv (version 1 to 4), a Parquet file or a
     /// directory of Parquet files.
     #[arg(value_name = "RUN")]
     run: PathBuf,

@@ -1,11 +1,11 @@
 //! From rows to stated windows: reads a recording once and holds no readings.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::path::Path;
 
 use wattscribe_rules::{
-    CounterSample, Energy, FleetEnergy, Ledger, NodeKey, Observation, Reasons, Sample, SeriesKey,
-    State, Statement,
+    CounterSample, Energy, FleetEnergy, Ledger, NodeKey, Observation, Reasons, SeriesKey, Statement,
 };
 use wattscribe_table::{CpuPower, EnergyWindow, RunReader, ScrapeOutcome, open_any};
 
@@ -21,13 +21,20 @@ pub(crate) fn state_energy(
         ledger.expect_node(&node);
     }
     // A CSV cannot say that it is simulated; the manifest beside it can.
-    let mut is_simulated = manifest(run)
-        .and_then(|manifest| manifest.wattscribe.simulated)
-        .is_some_and(|word| word != "false");
+    let is_csv = run.extension().is_some_and(|extension| extension == "csv");
+    let mut simulated = Simulated {
+        anywhere: is_csv
+            && manifest(run)
+                .and_then(|manifest| manifest.wattscribe.simulated)
+                .is_some_and(|word| word != "false"),
+        nodes: BTreeSet::new(),
+    };
     let mut rows = open_any::<CpuPower>(run)?;
     for row in &mut rows {
         let row = row?;
-        is_simulated |= row.simulated;
+        if row.simulated && !simulated.nodes.contains(&row.hostname) {
+            simulated.nodes.insert(row.hostname.clone());
+        }
         ledger.push(&row.source, &row.hostname, row.socket_id, observation(&row));
     }
     rows.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -44,14 +51,14 @@ pub(crate) fn state_energy(
     if statement.sockets.is_empty() {
         return Err(format!("{}: no row of any socket", run.display()).into());
     }
-    Ok(stated(&statement, selection, is_simulated))
+    Ok(stated(&statement, selection, &simulated))
 }
 
 /// Targets of a run whose every scrape failed. They may be nodes with power; a total without them must
 /// not look whole.
 fn never_answered(run: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     let Ok(reader) = RunReader::open(run) else { return Ok(Vec::new()) };
-    let mut answered = std::collections::BTreeMap::<String, bool>::new();
+    let mut answered = BTreeMap::<String, bool>::new();
     for scrape in reader.rows::<ScrapeOutcome>()? {
         let scrape = scrape?;
         let is_ok = scrape.outcome == "ok";
@@ -66,33 +73,46 @@ fn never_answered(run: &Path) -> Result<Vec<String>, Box<dyn Error>> {
 }
 
 fn observation(row: &CpuPower) -> Observation {
-    let at_s = row.timestamp_unix;
-    // A socket that is on never draws nothing: older recorders wrote a zero for what was missing.
-    match row.published_w().filter(|watts| *watts != 0.0) {
-        Some(watts) => {
-            let counter = row.energy_counter_time.zip(row.energy_counter_j);
-            let counter = counter.map(|(at_s, joules)| CounterSample {
-                at_s,
-                joules,
-                since_s: row.energy_counter_since,
-            });
-            Observation::Reading(Sample { at_s, watts, counter })
-        }
-        None if row.state.is_ok() => Observation::Withheld { at_s, state: State::Unavailable },
-        None => Observation::Withheld { at_s, state: row.state },
+    let counter = row.energy_counter_time.zip(row.energy_counter_j);
+    let counter = counter.map(|(at_s, joules)| CounterSample {
+        at_s,
+        joules,
+        since_s: row.energy_counter_since,
+    });
+    Observation::of_socket(row.timestamp_unix, row.published_w(), row.state, counter)
+}
+
+/// Which nodes of a recording are simulated.
+#[derive(Debug, Default)]
+struct Simulated {
+    /// All of them, or any: a CSV cannot say which.
+    anywhere: bool,
+    nodes: BTreeSet<String>,
+}
+
+impl Simulated {
+    /// Whether a window of this node, or of all nodes together, holds anything simulated.
+    fn covers(&self, node: Option<&str>) -> bool {
+        self.anywhere || node.map_or(!self.nodes.is_empty(), |node| self.nodes.contains(node))
     }
 }
 
-fn stated(statement: &Statement, selection: &Selection, simulated: bool) -> Vec<EnergyWindow> {
-    let base = |number: usize, start_s: f64| (selection.name(number, start_s), simulated);
+fn stated(
+    statement: &Statement,
+    selection: &Selection,
+    simulated: &Simulated,
+) -> Vec<EnergyWindow> {
+    let base = |number: usize, start_s: f64, node: Option<&str>| {
+        (selection.name(number, start_s), simulated.covers(node))
+    };
     let sockets = statement.sockets.iter().map(|(key, number, energy)| {
-        (*number, socket_window(base(*number, energy.start_s), key, energy))
+        (*number, socket_window(base(*number, energy.start_s, Some(&key.node)), key, energy))
     });
     let nodes = statement.nodes.iter().map(|(key, number, energy)| {
-        (*number, node_window(base(*number, energy.start_s), key, energy))
+        (*number, node_window(base(*number, energy.start_s, Some(&key.node)), key, energy))
     });
     let totals = statement.totals.iter().map(|(source, number, energy)| {
-        let base = base(*number, energy.start_s);
+        let base = base(*number, energy.start_s, None);
         (*number, EnergyWindow { boundary: "total".to_owned(), ..sum_window(base, source, energy) })
     });
     let mut windows: Vec<(usize, EnergyWindow)> = sockets.chain(nodes).chain(totals).collect();
@@ -155,7 +175,6 @@ fn sum_window(
     energy: &FleetEnergy,
 ) -> EnergyWindow {
     let duration_s = energy.end_s - energy.start_s;
-    let is_full = energy.members_full == energy.members_expected;
     EnergyWindow {
         name,
         boundary: String::new(),
@@ -167,7 +186,7 @@ fn sum_window(
         energy_j: energy.energy_j,
         covered_s: energy.coverage * duration_s,
         coverage: energy.coverage,
-        avg_w: energy.energy_j.filter(|_| is_full).map(|joules| joules / duration_s),
+        avg_w: energy.avg_w(),
         samples: 0,
         largest_gap_s: None,
         min_w: None,
