@@ -206,11 +206,15 @@ pub(crate) struct HiddenFile {
 }
 
 impl HiddenFile {
-    /// Begins a file. One that a crash left under the hidden name is removed.
+    /// Begins a file under a hidden name beside its own.
     pub(crate) fn create(path: &Path) -> Result<HiddenFile, DiskError> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         // The hidden name has no suffix by which a reader of the directory might pick it up.
-        let hidden = path.with_file_name(format!(".{stem}.tmp"));
+        HiddenFile::create_as(path.with_file_name(format!(".{stem}.tmp")), path)
+    }
+
+    /// Begins a file under another name of the same file system. What a crash left under that name is removed.
+    pub(crate) fn create_as(hidden: PathBuf, path: &Path) -> Result<HiddenFile, DiskError> {
         remove(&hidden)?;
         let file = OpenOptions::new().write(true).create_new(true).open(&hidden);
         let file = file.map_err(at("create", &hidden))?;

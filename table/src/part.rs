@@ -136,8 +136,11 @@ impl<T: Table> PartWriter<T> {
     /// # Errors
     /// When the hidden file cannot be created.
     pub fn create(path: &Path) -> Result<Self, PartError> {
+        Self::begin(HiddenFile::create(path)?, path)
+    }
+
+    fn begin(file: HiddenFile, path: &Path) -> Result<Self, PartError> {
         let schema = Arc::new(T::schema());
-        let file = HiddenFile::create(path)?;
         let writer = ArrowWriter::try_new(file, schema.clone(), Some(properties::<T>(path)?));
         let writer = writer.map_err(parquet_error(path))?;
         Ok(PartWriter { path: path.to_owned(), writer, schema, rows: 0, last: None })
@@ -191,14 +194,33 @@ impl<T: Table> PartWriter<T> {
 /// As those of [`PartWriter`].
 pub fn write_part<T: Table>(
     path: &Path,
-    mut rows: Vec<T>,
+    rows: Vec<T>,
     simulated: Option<Simulated>,
 ) -> Result<u64, PartError> {
     if rows.is_empty() {
         return Ok(0);
     }
+    write_sorted(PartWriter::create(path)?, rows, simulated)
+}
+
+/// Does so under the name `hidden`, which is in another directory: Polars refuses to scan one that holds any file with
+/// another suffix, hidden or not.
+pub(crate) fn write_part_as<T: Table>(
+    hidden: PathBuf,
+    path: &Path,
+    rows: Vec<T>,
+    simulated: Option<Simulated>,
+) -> Result<u64, PartError> {
+    let file = HiddenFile::create_as(hidden, path)?;
+    write_sorted(PartWriter::begin(file, path)?, rows, simulated)
+}
+
+fn write_sorted<T: Table>(
+    mut writer: PartWriter<T>,
+    mut rows: Vec<T>,
+    simulated: Option<Simulated>,
+) -> Result<u64, PartError> {
     rows.sort_by(T::order);
-    let mut writer = PartWriter::create(path)?;
     writer.write(&rows)?;
     writer.finish(simulated)
 }

@@ -53,6 +53,11 @@ impl RunPaths {
         self.table::<R>().join(format!("part-{number:06}.parquet"))
     }
 
+    /// Where a part is until it is whole: outside of its table's directory, which holds parts only.
+    pub(crate) fn unfinished<R: Row>(&self, number: u64) -> PathBuf {
+        self.root.join(format!(".{}-{number:06}.tmp", R::TABLE))
+    }
+
     /// Numbers of the segments, ascending.
     pub(crate) fn segments(&self) -> Result<Vec<u64>, DiskError> {
         numbers(&self.journal(), "", ".wal")

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use super::error::RunError;
 use super::paths::RunPaths;
 use crate::disk;
-use crate::{EnergyWindow, Row, Simulated, write_part};
+use crate::part::write_part_as;
+use crate::{EnergyWindow, Row, Simulated};
 
 /// Writes windows as the next part of the run's `energy_windows`. Returns its path, or `None` when there are none.
 ///
@@ -27,6 +28,7 @@ pub fn write_energy_windows(
     let number = paths.parts::<EnergyWindow>()?.last().copied().unwrap_or(0) + 1;
     let path = paths.part::<EnergyWindow>(number);
     let simulated = Simulated::of(windows.iter().map(|window| window.simulated));
-    write_part(&path, windows, simulated)?;
+    let unfinished = paths.unfinished::<EnergyWindow>(number);
+    write_part_as(unfinished, &path, windows, simulated)?;
     Ok(Some(path))
 }

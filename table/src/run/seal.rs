@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use super::error::RunError;
 use super::paths::RunPaths;
 use crate::disk;
-use crate::{CpuSample, LongReading, Scrape, SegmentReader, Simulated, Table, Tail, write_part};
+use crate::part::write_part_as;
+use crate::{CpuSample, LongReading, Scrape, SegmentReader, Simulated, Table, Tail};
 
 /// What sealing did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,5 +78,5 @@ fn write<T: Table>(
     }
     let directory: &Path = &paths.table::<T>();
     disk::make_dir(directory)?;
-    Ok(write_part(&paths.part::<T>(number), rows, simulated)?)
+    Ok(write_part_as(paths.unfinished::<T>(number), &paths.part::<T>(number), rows, simulated)?)
 }
