@@ -1,6 +1,7 @@
-"""Reads every file of a run that others may read: all Parquet files, and the whole lines of samples.csv.
+"""Reads every file of a run that others may read: each table as a directory, and the whole lines of samples.csv.
 
-Arguments: the run. Prints how many rows each table has, and what is left after the last line end of samples.csv.
+Arguments: the run. Prints how many rows each table has, lines that are not rows, and how many bytes are left after the
+last line end of samples.csv.
 """
 
 import csv
@@ -14,8 +15,11 @@ import pyarrow.parquet
 def main():
     run = pathlib.Path(sys.argv[1])
     rows = {}
-    for part in sorted(run.glob("*/[!.]*.parquet")):
-        rows[part.parent.name] = rows.get(part.parent.name, 0) + pyarrow.parquet.read_table(part).num_rows
+    for table in sorted({part.parent for part in run.glob("*/*.parquet")}):
+        rows[table.name] = pyarrow.parquet.read_table(table).num_rows
+        # Polars, for one, refuses a directory that holds anything else.
+        others = [path.name for path in table.iterdir() if path.suffix != ".parquet"]
+        assert not others, (table, others)
     samples = run / "cpu" / "samples.csv"
     data = samples.read_bytes() if samples.exists() else b""
     whole, end, tail = data.rpartition(b"\r\n")
