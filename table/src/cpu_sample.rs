@@ -76,15 +76,13 @@ fn published_w(state: State, power_w: Option<f64>) -> Option<f64> {
 
 table! {
     /// The few columns of `cpu_samples` that energy windows need, so that the others stay on the disk.
-    pub struct CpuPower: "cpu_samples" sorted by [hostname, socket_id, source, sensor, timestamp_unix] {
+    pub struct CpuPower: "cpu_samples" sorted by [hostname, socket_id, source, timestamp_unix] {
         /// See [`CpuSample::timestamp_unix`].
         timestamp_unix: f64 as Time("timestamp"),
         /// See [`CpuSample::hostname`].
         hostname: String,
         /// See [`CpuSample::source`].
         source: String,
-        /// See [`CpuSample::sensor`].
-        sensor: String,
         /// See [`CpuSample::socket_id`].
         socket_id: u32,
         /// See [`CpuSample::power_w`].
@@ -116,7 +114,6 @@ impl From<CpuSample> for CpuPower {
             timestamp_unix: sample.timestamp_unix,
             hostname: sample.hostname,
             source: sample.source,
-            sensor: sample.sensor,
             socket_id: sample.socket_id,
             power_w: sample.power_w,
             energy_counter_j: sample.energy_counter_j,

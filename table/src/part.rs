@@ -35,8 +35,10 @@ const BATCH_ROWS: usize = 8192;
 const ZSTD_LEVEL: i32 = 3;
 
 /// What the times in a file mean; its `wattscribe.clock`.
-const CLOCK_NOTE: &str = "timestamp: wall clock of the recorder, UTC, when the scrape began; sensor_time: clock of \
-                          the node; neither is corrected for the offset in scrapes.clock_offset_us";
+const CLOCK_NOTE: &str = "all times are UTC. timestamp in cpu_samples: when the sensors were read, less half of what \
+                          a value is a mean over, on the recorder's clock; timestamp in scrapes and readings: when \
+                          the scrape began, on the recorder's clock; sensor_time: when the sensor was read, on the \
+                          node's clock, as published";
 
 /// A Parquet file that could not be written or read.
 #[derive(Debug, thiserror::Error)]
