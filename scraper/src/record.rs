@@ -77,7 +77,7 @@ pub struct Recording {
     status: Arc<Status>,
     phase: watch::Sender<Phase>,
     loops: JoinSet<()>,
-    writer: JoinHandle<Result<RunWriter, RunError>>,
+    writer: JoinHandle<RunWriter>,
 }
 
 impl Recording {
@@ -126,7 +126,8 @@ impl Recording {
         self.clock.unix_s(self.clock.elapsed())
     }
 
-    /// Whether the writer has ended before it was asked to: the disk refused.
+    /// Whether the writer has ended before it was asked to, which is a defect. A disk that refuses does
+    /// not end it.
     pub fn has_failed(&self) -> bool {
         self.writer.is_finished()
     }
@@ -162,8 +163,7 @@ impl Recording {
         }
         // With the loops the last senders are gone, and the writer comes to its end.
         let joined = tokio::task::spawn_blocking(move || self.writer.join()).await;
-        let run =
-            joined.map_err(|_| RecordError::Panicked)?.map_err(|_| RecordError::Panicked)??;
+        let run = joined.map_err(|_| RecordError::Panicked)?.map_err(|_| RecordError::Panicked)?;
         let stopped_s = self.clock.unix_s(self.clock.elapsed());
         let started_s = self.clock.unix_s(Duration::ZERO);
         let manifest = manifest(&self.plan, &self.recovery, &self.status, started_s, stopped_s);

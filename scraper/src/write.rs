@@ -20,31 +20,69 @@ const ROTATE_EVERY: Duration = Duration::from_secs(600);
 const REST: Duration = Duration::from_millis(20);
 
 /// Writes until all senders are gone. Hands the run back to be closed.
+///
+/// A disk that refuses ends nothing: a scrape that it does not take is dropped whole and counted, the
+/// rest is tried again, and closing the run fails if the disk still refuses then.
 pub fn write(
     mut run: RunWriter,
     mut batches: mpsc::Receiver<Batch>,
     status: &Arc<Status>,
-) -> Result<RunWriter, RunError> {
+) -> RunWriter {
     let (mut synced, mut rotated) = (Instant::now(), Instant::now());
     let mut is_dirty = false;
+    let mut appending = Disk::new("cannot record scrapes: they are dropped");
+    let mut keeping = Disk::new("cannot make durable what was recorded: tried again");
     loop {
         match batches.try_recv() {
             Ok(batch) => {
                 let rows = (batch.cpu.len() + batch.readings.len()) as u64;
-                run.append(batch.scrape, batch.cpu, batch.readings)?;
-                status.take_rows(rows);
-                is_dirty = true;
+                let target = batch.scrape.target.clone();
+                if appending.took(run.append(batch.scrape, batch.cpu, batch.readings)) {
+                    status.take_rows(rows);
+                    is_dirty = true;
+                } else {
+                    status.take_dropped(&target);
+                }
             }
             Err(TryRecvError::Empty) => std::thread::sleep(REST),
-            Err(TryRecvError::Disconnected) => return Ok(run),
+            Err(TryRecvError::Disconnected) => return run,
         }
-        if is_dirty && synced.elapsed() >= SYNC_EVERY {
-            run.sync()?;
-            (synced, is_dirty) = (Instant::now(), false);
+        if synced.elapsed() < SYNC_EVERY {
+            continue;
         }
+        synced = Instant::now();
         if rotated.elapsed() >= ROTATE_EVERY || run.wants_rotation() {
-            run.rotate()?;
-            rotated = Instant::now();
+            if keeping.took(run.rotate()) {
+                (rotated, is_dirty) = (Instant::now(), false);
+            }
+        } else if is_dirty {
+            is_dirty = !keeping.took(run.sync());
         }
+    }
+}
+
+/// Whether the disk does one thing that is asked of it: said when it begins to refuse, and when it no
+/// longer does.
+#[derive(Debug)]
+struct Disk {
+    trouble: &'static str,
+    refuses: bool,
+}
+
+impl Disk {
+    fn new(trouble: &'static str) -> Self {
+        Self { trouble, refuses: false }
+    }
+
+    fn took<T>(&mut self, outcome: Result<T, RunError>) -> bool {
+        match &outcome {
+            Ok(_) if self.refuses => tracing::info!("no longer: {}", self.trouble),
+            Err(error) if !self.refuses => {
+                tracing::error!(%error, "{}", self.trouble);
+            }
+            Ok(_) | Err(_) => {}
+        }
+        self.refuses = outcome.is_err();
+        !self.refuses
     }
 }
