@@ -1,7 +1,7 @@
 //! The scraper: on the head node, targets become scrapes, and scrapes become rows.
 //!
 //! [`poll`] runs one loop per [`target`] on its own [`schedule`]; [`fetch`] asks; [`power_page`] reads
-//! what came; [`cpu_rows`], with the node's [`history`], and [`digest`] make rows of it; [`write`] hands them to a run on disk;
+//! what came; [`cpu_rows`], with the node's [`history`], and [`digest`] make rows of it; [`mod@write`] hands them to a run on disk;
 //! [`record`] holds it all together; [`status`] says how it stands.
 //!
 //! What never happens here: a target that waits for another, a body that is believed in part, a sum of
