@@ -214,6 +214,9 @@ fn totals(
             nodes.iter().filter(|node| node.members_full == node.members_expected).count();
         total.members_reporting = nodes.iter().filter(|node| node.energy_j.is_some()).count();
         total.members_expected = nodes.len() + silent;
+        // Its members are nodes, and so is what its coverage is the mean of.
+        let covered: f64 = nodes.iter().map(|node| node.coverage).sum();
+        total.coverage = covered / total.members_expected as f64;
         totals.push((source.to_owned(), window, total));
     }
     totals
@@ -271,6 +274,7 @@ mod tests {
         assert_eq!(total.energy_j, None);
         assert_eq!(total.verdict, Verdict::None);
         assert_eq!((total.members_reporting, total.members_expected), (1, 2));
+        assert_eq!(total.coverage, 0.5, "of two nodes, whatever their sockets");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::disk;
 use crate::journal::Segment;
 use crate::{
     CpuManifest, CpuSample, CsvVersion, LongReading, PartError, PartReader, Scrape, ScrapeNumber,
-    ScrapeRecord, SegmentReader, SocketRead,
+    ScrapeRecord, SegmentReader, Simulated, SocketRead,
 };
 
 /// How a run is written.
@@ -49,6 +49,8 @@ pub struct Recovery {
     /// The sockets of the last part, by node and number, and when the last recorded reading of each was read, in
     /// microseconds of the node's clock, where its page said so.
     pub sockets: BTreeMap<(String, u32), Option<i64>>,
+    /// Whether the rows of the parts are of simulated machines; `None` where no part says so.
+    pub simulated: Option<Simulated>,
     /// The manifest of the recording before, when it ended in order.
     pub manifest: Option<CpuManifest>,
     /// What could not be read and was not needed: each a line for the log.
@@ -95,6 +97,7 @@ impl RunWriter {
         }
         last_numbers(&paths, &mut recovery)?;
         last_reads(&paths, &mut recovery)?;
+        recovery.simulated = simulated(&paths)?;
         last_manifest(&paths, &mut recovery);
 
         let number = paths.next_number()?;
@@ -229,6 +232,16 @@ fn last_numbers(paths: &RunPaths, recovery: &mut Recovery) -> Result<(), RunErro
         }
     }
     Ok(())
+}
+
+/// Sums up what the footers of the parts say. One that cannot be read was named by now.
+fn simulated(paths: &RunPaths) -> Result<Option<Simulated>, RunError> {
+    let parts = paths.parts::<CpuSample>()?;
+    let words = parts.into_iter().filter_map(|number| {
+        let part = PartReader::<SocketRead>::open(&paths.part::<CpuSample>(number)).ok()?;
+        part.simulated().and_then(Simulated::from_word)
+    });
+    Ok(words.reduce(Simulated::and))
 }
 
 /// Finds the sockets of the last part. One that is in an older part only was read too long ago to be met again.
