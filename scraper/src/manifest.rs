@@ -40,7 +40,10 @@ pub fn manifest(
         wattscribe: RunSummary {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             simulated: simulated(&targets, recovery.simulated),
-            interval_s: plan.interval.as_secs_f64(),
+            // The shortest of all recordings: the gap limit follows it, and must not bridge an outage of an earlier one.
+            interval_s: before
+                .map_or(f64::INFINITY, |before| before.wattscribe.interval_s)
+                .min(plan.interval.as_secs_f64()),
             resumed: recovery.resumed,
             command: plan.command.clone(),
             targets: summaries.collect(),

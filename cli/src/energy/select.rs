@@ -11,6 +11,10 @@ use super::EnergyArgs;
 use crate::time::utc;
 use crate::windows;
 
+/// The most windows of one report: each is a row for every socket, node and total, and all are held until
+/// they are added up.
+const WINDOWS_MAX: f64 = 1e6;
+
 /// The windows of one report.
 #[derive(Debug, Clone)]
 pub(crate) struct Selection {
@@ -46,6 +50,13 @@ pub(crate) fn windows(args: &EnergyArgs) -> Result<Selection, Box<dyn Error>> {
     let (from_s, to_s) = stretch(args, limits)?;
     match args.every {
         Some(every) => {
+            let count = (to_s - from_s) / every.as_secs_f64();
+            if count > WINDOWS_MAX {
+                return Err(format!(
+                    "{count:.0} windows of {every:?}: expected at most {WINDOWS_MAX}; ask for longer ones or a shorter time"
+                )
+                .into());
+            }
             let windows = Windows::aligned(every.as_secs_f64(), from_s, to_s)?;
             if windows.clone().next().is_none() {
                 let (from, to) = (utc(from_s), utc(to_s));
@@ -114,7 +125,10 @@ fn common_time(run: &Path, limits: Limits) -> Result<(f64, f64), Box<dyn Error>>
             continue;
         }
         // A counter is read after the middle of the power that came with it: both must have begun.
-        let from_s = row.energy_counter_time.unwrap_or(row.timestamp_unix).max(row.timestamp_unix);
+        let from_s = row
+            .energy_counter_time
+            .filter(|time| time.is_finite())
+            .map_or(row.timestamp_unix, |time| time.max(row.timestamp_unix));
         let to_s = row.timestamp_unix;
         match extents.get_mut(&(row.hostname.clone(), row.socket_id)) {
             Some((first_s, last_s)) => {
