@@ -256,6 +256,11 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), DiskError> {
     file.publish()
 }
 
+/// All bytes of a file.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, DiskError> {
+    fs::read(path).map_err(at("read", path))
+}
+
 /// Opens a file for reading.
 pub(crate) fn open(path: &Path) -> Result<File, DiskError> {
     File::open(path).map_err(at("open", path))

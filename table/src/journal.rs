@@ -1,12 +1,11 @@
 //! The journal: scrapes are durable here before any Parquet exists.
 //!
 //! A segment is a header of twelve bytes (magic, version) and then records: length, CRC-32, payload; integers little
-//! endian. One record is one scrape and one write. Reading stops at the first record that is not whole: at the end of
-//! a segment that is a torn write, which is expected after a crash; with more behind it, it is damage, and the segment
-//! is to be kept.
+//! endian. One record is one scrape and one write. Bytes that are no whole record are, at the end of a segment, a torn
+//! write, which is expected after a crash; with more behind them they are damage: reading goes on at the next whole
+//! record, and the segment is to be kept.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -19,13 +18,13 @@ const MAGIC: [u8; 8] = *b"wattscrb";
 /// Version of the payload. The payload has no field names, so any change of a row type is a new version.
 const VERSION: u32 = 1;
 
-const HEADER_BYTES: u64 = 12;
-const FRAME_BYTES: u64 = 8;
+const HEADER_BYTES: usize = 12;
+const FRAME_BYTES: usize = 8;
 
 /// Largest payload. Sixteen mebibytes of exposition text become about forty of readings; a length beyond this is damage.
 pub const RECORD_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-fn header_bytes() -> [u8; HEADER_BYTES as usize] {
+fn header_bytes() -> [u8; HEADER_BYTES] {
     let [m0, m1, m2, m3, m4, m5, m6, m7] = MAGIC;
     let [v0, v1, v2, v3] = VERSION.to_le_bytes();
     [m0, m1, m2, m3, m4, m5, m6, m7, v0, v1, v2, v3]
@@ -133,7 +132,7 @@ impl Segment {
     /// Begins a segment whose name is free.
     pub(crate) fn create(path: &Path) -> Result<Segment, JournalError> {
         let mut file = GrowingFile::open(path)?;
-        if file.len() > HEADER_BYTES {
+        if file.len() > HEADER_BYTES as u64 {
             let taken =
                 io::Error::new(io::ErrorKind::AlreadyExists, "found a segment with records");
             return Err(disk::at("begin", path)(taken).into());
@@ -147,13 +146,13 @@ impl Segment {
 
     /// Appends one record in one write. After an error nothing of it stays.
     pub(crate) fn append(&mut self, record: &ScrapeRecord) -> Result<(), JournalError> {
-        let frame = postcard::to_extend(record, vec![0; FRAME_BYTES as usize]);
+        let frame = postcard::to_extend(record, vec![0; FRAME_BYTES]);
         let mut frame = frame.map_err(|source| JournalError::Payload {
             path: self.file.path().to_owned(),
             offset: self.file.len(),
             source,
         })?;
-        let (head, payload) = frame.split_at_mut(FRAME_BYTES as usize);
+        let (head, payload) = frame.split_at_mut(FRAME_BYTES);
         let length = u32::try_from(payload.len())
             .ok()
             .filter(|length| u64::from(*length) <= RECORD_BYTES_MAX);
@@ -194,22 +193,24 @@ pub enum Tail {
         /// Bytes after the last whole record.
         bytes: u64,
     },
-    /// A bad record with more behind it, or a header that is not ours.
+    /// Bytes in its middle that cannot be read, or a header that is not ours. The whole records around them were read.
     Damaged {
-        /// Bytes that could not be read.
+        /// Bytes that could not be read, those after the last whole record included.
         bytes: u64,
     },
 }
 
 /// Reads the whole records of a segment, which may be being written.
+///
+/// It is held in memory: its rows take several times as much, and behind damage every byte may be a beginning.
 #[derive(Debug)]
 pub struct SegmentReader {
     path: PathBuf,
-    input: BufReader<File>,
-    /// Length when it was opened.
-    len: u64,
-    /// End of the last whole record.
-    offset: u64,
+    bytes: Vec<u8>,
+    /// End of what has been read.
+    offset: usize,
+    /// Bytes before it that could not be read.
+    skipped: usize,
     tail: Option<Tail>,
 }
 
@@ -219,35 +220,36 @@ impl SegmentReader {
     /// # Errors
     /// When the file cannot be read, or another version wrote it.
     pub fn open(path: &Path) -> Result<SegmentReader, JournalError> {
-        let file = disk::open(path)?;
-        let len = file.metadata().map_err(disk::at("read", path))?.len();
-        let mut reader = SegmentReader {
-            path: path.to_owned(),
-            input: BufReader::with_capacity(1 << 16, file),
-            len,
-            offset: 0,
-            tail: None,
+        let bytes = disk::read(path)?;
+        let mut reader =
+            SegmentReader { path: path.to_owned(), bytes, offset: 0, skipped: 0, tail: None };
+        reader.header()?;
+        Ok(reader)
+    }
+
+    fn header(&mut self) -> Result<(), JournalError> {
+        let all = self.bytes.len() as u64;
+        let Some((header, rest)) = self.bytes.split_first_chunk::<HEADER_BYTES>() else {
+            self.tail = Some(if all == 0 { Tail::Clean } else { Tail::Torn { bytes: all } });
+            return Ok(());
         };
-        let mut header = [0; HEADER_BYTES as usize];
-        if len < HEADER_BYTES {
-            reader.tail = Some(if len == 0 { Tail::Clean } else { Tail::Torn { bytes: len } });
-            return Ok(reader);
-        }
-        reader.fill(&mut header)?;
         let ours = header_bytes();
         let same = header.iter().zip(&ours).take_while(|(found, ours)| found == ours).count();
-        if same == ours.len() {
-            reader.offset = HEADER_BYTES;
-        } else if header[same..].iter().all(|byte| *byte == 0) && reader.rest_is_blank()? {
-            reader.tail = Some(Tail::Torn { bytes: len });
-        } else if same < MAGIC.len() {
-            reader.tail = Some(Tail::Damaged { bytes: len });
-        } else {
-            let [.., v0, v1, v2, v3] = header;
+        let same_version = header[MAGIC.len()..] == ours[MAGIC.len()..];
+        if same == HEADER_BYTES {
+            self.offset = HEADER_BYTES;
+        } else if is_blank(&header[same..]) && is_blank(rest) {
+            self.tail = Some(Tail::Torn { bytes: all });
+        } else if same >= MAGIC.len() {
+            let [.., v0, v1, v2, v3] = *header;
             let found = u32::from_le_bytes([v0, v1, v2, v3]);
-            return Err(JournalError::OtherVersion { path: path.to_owned(), found });
+            return Err(JournalError::OtherVersion { path: self.path.clone(), found });
+        } else if !same_version {
+            // Nobody knows how its records are to be read.
+            self.tail = Some(Tail::Damaged { bytes: all });
         }
-        Ok(reader)
+        // A magic that is damaged alone is skipped as any damage is.
+        Ok(())
     }
 
     /// How the segment ends; `None` until the iterator has.
@@ -259,44 +261,72 @@ impl SegmentReader {
         &self.path
     }
 
-    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), DiskError> {
-        self.input.read_exact(bytes).map_err(disk::at("read", &self.path))
+    /// Moves to the next whole record, and gives the length of its payload. Where there is none, says how the segment
+    /// ends.
+    fn find(&mut self) -> Result<usize, Tail> {
+        let rest = &self.bytes[self.offset..];
+        if let Some(payload) = whole_record(rest) {
+            return Ok(payload.len());
+        }
+        let (skipped, length) = next_record(rest).ok_or_else(|| self.end())?;
+        self.offset += skipped;
+        self.skipped += skipped;
+        Ok(length)
     }
 
-    /// Whether only zeros follow, as a file system leaves them when power was lost before the data was written.
-    fn rest_is_blank(&mut self) -> Result<bool, DiskError> {
-        let mut rest = self.input.by_ref().bytes();
-        let blank = rest.try_fold(true, |blank, byte| Ok::<_, io::Error>(blank && byte? == 0));
-        blank.map_err(disk::at("read", &self.path))
+    /// How a segment ends that has no whole record any more.
+    fn end(&self) -> Tail {
+        let rest = &self.bytes[self.offset..];
+        let bytes = (self.skipped + rest.len()) as u64;
+        match bytes {
+            0 => Tail::Clean,
+            bytes if self.skipped == 0 && is_torn(rest) => Tail::Torn { bytes },
+            bytes => Tail::Damaged { bytes },
+        }
     }
+}
 
-    /// The payload of the next record, or how the segment ends.
-    fn payload(&mut self) -> Result<Result<Vec<u8>, Tail>, DiskError> {
-        let bytes = self.len - self.offset;
-        if bytes == 0 {
-            return Ok(Err(Tail::Clean));
-        }
-        if bytes < FRAME_BYTES {
-            return Ok(Err(Tail::Torn { bytes }));
-        }
-        let mut frame = [0; FRAME_BYTES as usize];
-        self.fill(&mut frame)?;
-        let [l0, l1, l2, l3, c0, c1, c2, c3] = frame;
-        let length = u64::from(u32::from_le_bytes([l0, l1, l2, l3]));
-        if length == 0 || length > RECORD_BYTES_MAX {
-            let blank = frame == [0; 8] && self.rest_is_blank()?;
-            return Ok(Err(if blank { Tail::Torn { bytes } } else { Tail::Damaged { bytes } }));
-        }
-        if FRAME_BYTES + length > bytes {
-            return Ok(Err(Tail::Torn { bytes }));
-        }
-        let mut payload = vec![0; length as usize];
-        self.fill(&mut payload)?;
-        if crc32fast::hash(&payload) != u32::from_le_bytes([c0, c1, c2, c3]) {
-            let last = FRAME_BYTES + length == bytes || self.rest_is_blank()?;
-            return Ok(Err(if last { Tail::Torn { bytes } } else { Tail::Damaged { bytes } }));
-        }
-        Ok(Ok(payload))
+/// As a file system leaves bytes when power was lost before the data was written.
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// The length and the checksum of the payload that a frame at the start of `bytes` announces.
+fn frame(bytes: &[u8]) -> Option<(usize, u32)> {
+    let [l0, l1, l2, l3, c0, c1, c2, c3] = *bytes.first_chunk::<FRAME_BYTES>()?;
+    let length = u32::from_le_bytes([l0, l1, l2, l3]);
+    let plausible = length > 0 && u64::from(length) <= RECORD_BYTES_MAX;
+    plausible.then_some((length as usize, u32::from_le_bytes([c0, c1, c2, c3])))
+}
+
+/// The payload of the record at the start of `bytes`, if it is whole.
+fn whole_record(bytes: &[u8]) -> Option<&[u8]> {
+    let (length, checksum) = frame(bytes)?;
+    let payload = bytes[FRAME_BYTES..].get(..length)?;
+    (crc32fast::hash(payload) == checksum).then_some(payload)
+}
+
+/// Where in `bytes` the next whole record begins, and the length of its payload.
+///
+/// One in 64 places of any bytes looks like a frame, of megabytes mostly, and hardly any has a scrape behind it. That
+/// is tried first, so that a segment of nothing but damage takes seconds and not the checksums of terabytes.
+fn next_record(bytes: &[u8]) -> Option<(usize, usize)> {
+    (1..bytes.len()).find_map(|at| {
+        let bytes = &bytes[at..];
+        let (length, _) = frame(bytes)?;
+        let payload = bytes[FRAME_BYTES..].get(..length)?;
+        postcard::take_from_bytes::<Scrape>(payload).ok()?;
+        whole_record(bytes)?;
+        Some((at, length))
+    })
+}
+
+/// Whether bytes without any whole record are what is left of one write: part of a record, or all of it with some of
+/// its bytes lost, and nothing behind it.
+fn is_torn(bytes: &[u8]) -> bool {
+    match frame(bytes) {
+        Some((length, _)) => bytes.get(FRAME_BYTES + length..).is_none_or(is_blank),
+        None => bytes.len() < FRAME_BYTES || is_blank(bytes),
     }
 }
 
@@ -307,25 +337,22 @@ impl Iterator for SegmentReader {
         if self.tail.is_some() {
             return None;
         }
-        match self.payload() {
-            Ok(Ok(payload)) => {
-                let offset = self.offset;
-                self.offset += FRAME_BYTES + payload.len() as u64;
-                Some(postcard::from_bytes(&payload).map_err(|source| JournalError::Payload {
-                    path: self.path.clone(),
-                    offset,
-                    source,
-                }))
-            }
-            Ok(Err(tail)) => {
+        let length = match self.find() {
+            Ok(length) => length,
+            Err(tail) => {
                 self.tail = Some(tail);
-                None
+                return None;
             }
-            Err(error) => {
-                self.tail = Some(Tail::Damaged { bytes: self.len - self.offset });
-                Some(Err(error.into()))
-            }
-        }
+        };
+        let offset = self.offset;
+        let payload = offset + FRAME_BYTES..offset + FRAME_BYTES + length;
+        self.offset = payload.end;
+        let record = postcard::from_bytes(&self.bytes[payload]);
+        Some(record.map_err(|source| JournalError::Payload {
+            path: self.path.clone(),
+            offset: offset as u64,
+            source,
+        }))
     }
 }
 

@@ -71,26 +71,105 @@ fn a_segment_cut_at_any_byte_gives_its_whole_records() {
 }
 
 #[test]
-fn a_changed_byte_ends_the_records_before_it() {
+fn a_changed_byte_costs_the_record_that_holds_it() {
     let records: Vec<_> = (0..3).map(record).collect();
     let bytes = segment(&records);
     let ends: Vec<usize> = (0..=3).map(|count| segment(&records[..count]).len()).collect();
     for at in 12..bytes.len() {
-        let mut changed = bytes.clone();
-        changed[at] ^= 0x40;
-        let hit = ends.iter().rposition(|end| *end <= at).unwrap();
-        let (found, tail) = read(&changed);
-        assert_eq!(found, records[..hit], "byte {at}");
-        assert_ne!(tail, Tail::Clean);
-        let in_payload = at >= ends[hit] + 8;
-        if in_payload && hit < 2 {
-            assert_eq!(tail, Tail::Damaged { bytes: (bytes.len() - ends[hit]) as u64 });
+        for mask in [0x01, 0x10, 0x40, 0xff] {
+            let mut changed = bytes.clone();
+            changed[at] ^= mask;
+            let hit = ends.iter().rposition(|end| *end <= at).unwrap();
+            let mut others = records.clone();
+            others.remove(hit);
+            let (found, tail) = read(&changed);
+            assert_eq!(found, others, "byte {at}");
+            let lost = (ends[hit + 1] - ends[hit]) as u64;
+            if hit < 2 {
+                assert_eq!(tail, Tail::Damaged { bytes: lost }, "byte {at}");
+            } else {
+                assert!(
+                    [Tail::Torn { bytes: lost }, Tail::Damaged { bytes: lost }].contains(&tail),
+                    "byte {at}: {tail:?}"
+                );
+            }
         }
     }
-    let mut foreign = bytes;
-    foreign[0] = b'X';
-    let bytes = foreign.len() as u64;
-    assert_eq!(read(&foreign), (vec![], Tail::Damaged { bytes }));
+}
+
+#[test]
+fn whole_records_behind_damage_are_read() {
+    let records: Vec<_> = (0..3).map(record).collect();
+    let bytes = segment(&records);
+    let ends: Vec<usize> = (0..=3).map(|count| segment(&records[..count]).len()).collect();
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = bytes.clone();
+        change(&mut bytes);
+        bytes
+    };
+    let length_plus = |bytes: &mut Vec<u8>, at: usize, more: u8| bytes[at + 2] ^= more;
+    let size = |at: usize| (ends[at + 1] - ends[at]) as u64;
+    let cases = [
+        (
+            "a length that reaches beyond the end",
+            changed(&|bytes| length_plus(bytes, ends[1], 0x10)),
+            vec![0, 2],
+            size(1),
+        ),
+        (
+            "two lengths in a row",
+            changed(&|bytes| {
+                length_plus(bytes, ends[0], 0x10);
+                length_plus(bytes, ends[1], 0x20);
+            }),
+            vec![2],
+            size(0) + size(1),
+        ),
+        (
+            "damage on both sides of a whole record",
+            changed(&|bytes| {
+                bytes[ends[0] + 30] ^= 1;
+                bytes[ends[2] + 30] ^= 1;
+            }),
+            vec![1],
+            size(0) + size(2),
+        ),
+        (
+            "blank bytes in the middle",
+            changed(&|bytes| bytes[ends[1] - 5..ends[1] + 20].fill(0)),
+            vec![2],
+            size(0) + size(1),
+        ),
+        (
+            "bytes of nobody between two records",
+            changed(&|bytes| drop(bytes.splice(ends[1]..ends[1], [7; 1000]))),
+            vec![0, 1, 2],
+            1000,
+        ),
+        (
+            "bytes that are missing",
+            changed(&|bytes| drop(bytes.drain(ends[1] + 3..ends[1] + 40))),
+            vec![0, 2],
+            size(1) - 37,
+        ),
+        (
+            "damage, and then a torn end",
+            changed(&|bytes| {
+                length_plus(bytes, ends[0], 0x10);
+                bytes.truncate(ends[2] + 9);
+            }),
+            vec![1],
+            size(0) + 9,
+        ),
+        ("a magic with a flipped bit", changed(&|bytes| bytes[3] ^= 4), vec![0, 1, 2], 12),
+    ];
+    for (case, bytes, whole, lost) in cases {
+        let whole: Vec<_> = whole.into_iter().map(|at: usize| records[at].clone()).collect();
+        assert_eq!(read(&bytes), (whole, Tail::Damaged { bytes: lost }), "{case}");
+    }
+    let foreign = [b"another file", &bytes[12..]].concat();
+    let all = Tail::Damaged { bytes: foreign.len() as u64 };
+    assert_eq!(read(&foreign), (vec![], all), "no version that is known");
 }
 
 #[test]

@@ -29,8 +29,8 @@ pub(super) enum Restored {
     Present,
     /// Some or all were missing and were appended: so many.
     Added(u64),
-    /// The file is shorter than the journal found it, or lines do not meet: it was changed by other hands. Appending
-    /// could write rows twice, so it is left; the rows are in Parquet.
+    /// The file is shorter than the journal found it, or lines do not meet: it was changed by other hands, or the
+    /// records between are damaged. Appending could write rows twice, so it is left; the rows are in Parquet.
     Foreign(u64),
 }
 

@@ -63,6 +63,11 @@ impl RunPaths {
         numbers(&self.journal(), "", ".wal")
     }
 
+    /// Numbers of the damaged segments that were kept, ascending.
+    pub(crate) fn damaged_segments(&self) -> Result<Vec<u64>, DiskError> {
+        numbers(&self.journal(), "", ".damaged")
+    }
+
     /// Numbers of a table's parts, ascending.
     pub(crate) fn parts<R: Row>(&self) -> Result<Vec<u64>, DiskError> {
         numbers(&self.table::<R>(), "part-", ".parquet")
@@ -72,7 +77,7 @@ impl RunPaths {
     pub(crate) fn next_number(&self) -> Result<u64, DiskError> {
         let taken = [
             self.segments()?,
-            numbers(&self.journal(), "", ".damaged")?,
+            self.damaged_segments()?,
             self.parts::<CpuSample>()?,
             self.parts::<Scrape>()?,
             self.parts::<LongReading>()?,

@@ -5,6 +5,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::path::{Path, PathBuf};
 
 use super::paths::RunPaths;
+use super::seal::set_aside;
 use crate::journal::{JournalError, Journaled, SegmentReader, Tail};
 use crate::part::{PartError, PartReader};
 use crate::{DiskError, Row};
@@ -73,11 +74,12 @@ impl RunReader {
                 free.insert(Piece::Segment);
             }
         }
+        let damaged = self.paths.damaged_segments()?.into_iter();
         Ok(RunRows {
             paths: self.paths.clone(),
             pieces: pieces.into_iter().collect(),
             rows: Rows::Sorted(Vec::new().into_iter()),
-            warnings: Vec::new(),
+            warnings: damaged.map(|number| set_aside(&self.paths.damaged(number))).collect(),
         })
     }
 }
@@ -103,7 +105,7 @@ pub struct RunRows<R: Row> {
 }
 
 impl<R: Journaled> RunRows<R> {
-    /// What could not be read and did not stop the rest; complete once the iterator has ended.
+    /// What could not be read, now or when it was archived, and did not stop the rest; complete once the iterator has ended.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

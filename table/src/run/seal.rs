@@ -18,13 +18,22 @@ pub struct Sealed {
     pub records: u64,
     /// Rows that are now in Parquet, over all tables.
     pub rows: u64,
-    /// Bytes after the last whole record of a segment, dropped or set aside.
+    /// Bytes of the segments that are no whole record: torn ends, which are gone, and what the damaged keep.
     pub bytes_dropped: u64,
-    /// Segments with unreadable bytes in their middle, kept under these names.
+    /// Segments with unreadable bytes in their middle, kept under these names. The whole records around are replayed.
     pub damaged: Vec<PathBuf>,
 }
 
 impl Sealed {
+    /// What was lost: each a line for the log.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = self.damaged.iter().map(|path| set_aside(path)).collect();
+        if self.bytes_dropped > 0 {
+            warnings.push(format!("journal: {} bytes were no whole scrape", self.bytes_dropped));
+        }
+        warnings
+    }
+
     /// Adds what sealing another segment did.
     pub(super) fn add(&mut self, other: Sealed) {
         self.records += other.records;
@@ -32,6 +41,11 @@ impl Sealed {
         self.bytes_dropped += other.bytes_dropped;
         self.damaged.extend(other.damaged);
     }
+}
+
+/// Says that scrapes are missing from a run because of a segment that was kept.
+pub(super) fn set_aside(path: &Path) -> String {
+    format!("{}: scrapes are missing that could not be read, this is their segment", path.display())
 }
 
 /// Seals one segment, which nobody writes any more. Doing it again gives the same.

@@ -42,7 +42,8 @@ pub struct Recovery {
     pub csv_bytes_cut: u64,
     /// Rows of the journal that were missing in samples.csv and were appended.
     pub csv_rows_added: u64,
-    /// Rows of the journal that are missing in samples.csv and were not appended, as other hands changed the file.
+    /// Rows of the journal that are missing in samples.csv and were not appended, as rows before them are missing too:
+    /// other hands changed the file, or the journal is damaged. They are in Parquet.
     pub csv_rows_left_out: u64,
     /// Per target, the highest number of its scrapes; numbering goes on from there.
     pub last_seq: BTreeMap<String, u64>,
@@ -53,8 +54,22 @@ pub struct Recovery {
     pub simulated: Option<Simulated>,
     /// The manifest of the recording before, when it ended in order.
     pub manifest: Option<CpuManifest>,
-    /// What could not be read and was not needed: each a line for the log.
+    /// What was lost, cut or left out, and what could not be read and was not needed: each a line for the log.
     pub warnings: Vec<String>,
+}
+
+impl Recovery {
+    /// Says what was lost, cut or left out in the files of rows.
+    fn warn_of_losses(&mut self, csv: &Path) {
+        self.warnings.extend(self.sealed.warnings());
+        let losses = [
+            (self.csv_bytes_cut, "bytes of a torn last line were cut"),
+            (self.csv_rows_left_out, "rows are left out, as rows before them are missing"),
+        ];
+        for (count, loss) in losses.into_iter().filter(|(count, _)| *count > 0) {
+            self.warnings.push(format!("{}: {count} {loss}", csv.display()));
+        }
+    }
 }
 
 /// A run that is being recorded. Dropped without [`RunWriter::close`], it is recovered when it is opened again.
@@ -95,6 +110,7 @@ impl RunWriter {
         for number in segments {
             recovery.sealed.add(seal(&paths, number)?);
         }
+        recovery.warn_of_losses(&paths.csv());
         last_numbers(&paths, &mut recovery)?;
         last_reads(&paths, &mut recovery)?;
         recovery.simulated = simulated(&paths)?;
