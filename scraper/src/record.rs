@@ -167,7 +167,7 @@ impl Recording {
         let stopped_s = self.clock.unix_s(self.clock.elapsed());
         let started_s = self.clock.unix_s(Duration::ZERO);
         let manifest = manifest(&self.plan, &self.recovery, &self.status, started_s, stopped_s);
-        run.close(&manifest)?;
+        run.close(&manifest)?.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         if has_panicked { Err(RecordError::LoopPanicked) } else { Ok(manifest) }
     }
 }

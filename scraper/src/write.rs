@@ -37,7 +37,7 @@ pub fn write(
             Ok(batch) => {
                 let rows = (batch.cpu.len() + batch.readings.len()) as u64;
                 let target = batch.scrape.target.clone();
-                if appending.took(run.append(batch.scrape, batch.cpu, batch.readings)) {
+                if appending.took(run.append(batch.scrape, batch.cpu, batch.readings)).is_some() {
                     status.take_rows(rows);
                     is_dirty = true;
                 } else {
@@ -52,11 +52,12 @@ pub fn write(
         }
         synced = Instant::now();
         if rotated.elapsed() >= ROTATE_EVERY || run.wants_rotation() {
-            if keeping.took(run.rotate()) {
+            if let Some(sealed) = keeping.took(run.rotate()) {
+                sealed.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
                 (rotated, is_dirty) = (Instant::now(), false);
             }
         } else if is_dirty {
-            is_dirty = !keeping.took(run.sync());
+            is_dirty = keeping.took(run.sync()).is_none();
         }
     }
 }
@@ -74,7 +75,7 @@ impl Disk {
         Self { trouble, refuses: false }
     }
 
-    fn took<T>(&mut self, outcome: Result<T, RunError>) -> bool {
+    fn took<T>(&mut self, outcome: Result<T, RunError>) -> Option<T> {
         match &outcome {
             Ok(_) if self.refuses => tracing::info!("no longer: {}", self.trouble),
             Err(error) if !self.refuses => {
@@ -83,6 +84,6 @@ impl Disk {
             Ok(_) | Err(_) => {}
         }
         self.refuses = outcome.is_err();
-        !self.refuses
+        outcome.ok()
     }
 }
