@@ -163,6 +163,10 @@ fn it_tells_what_it_is() {
         "--stale-after",
         "--sysfs-root",
         "--hwmon-root",
+        "--nvml-library",
+        "--no-nvml",
+        "--dcgm-library",
+        "--dcgm-address",
     ];
     check(&["--help"], 0, &flags);
     check(
@@ -203,11 +207,11 @@ fn a_start_that_fails_ends_it_with_code_1_and_every_reason() {
     let reasons = [
         "no usable power source",
         "acpi: cannot list",
-        "dcgm: this version does not read DCGM",
+        "dcgm: no DCGM library: tried libdcgm.so.4, libdcgm.so.3, libdcgm.so",
         "rapl: cannot list",
     ];
     check(&["--sysfs-root", root], 1, &reasons);
-    check(&["--sysfs-root", root, "--source", "dcgm"], 1, &["dcgm: this version"]);
+    check(&["--sysfs-root", root, "--source", "dcgm"], 1, &["dcgm: no DCGM library"]);
 
     let tree = grace();
     let root = tree.root().to_str().unwrap();
