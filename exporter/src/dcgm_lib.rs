@@ -149,9 +149,13 @@ impl Dcgm {
         for name in names {
             let path = name.display().to_string();
             // SAFETY: loading runs the library's constructors; it is the operator's or the system's libdcgm.
-            let Ok(library) = (unsafe { Library::new(name) }) else {
-                tried.push(path);
-                continue;
+            let library = match unsafe { Library::new(name) } {
+                Ok(library) => library,
+                Err(error) => {
+                    // The linker's words are for somebody who named a file.
+                    tried.push(if names.len() == 1 { error.to_string() } else { path });
+                    continue;
+                }
             };
             let functions = Functions::find(&library, &path)?;
             // SAFETY: takes nothing; it comes before all other calls.

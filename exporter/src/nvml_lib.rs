@@ -66,6 +66,10 @@ impl NvmlLib {
         for name in names {
             match Nvml::builder().lib_path(name.as_os_str()).init() {
                 Ok(nvml) => return Ok(Self { nvml, handles: Vec::new() }),
+                // The linker's words are for somebody who named a file; of the usual names, none is usual.
+                Err(NvmlError::LibloadingError(error)) if names.len() == 1 => {
+                    tried.push(error.to_string());
+                }
                 Err(NvmlError::LibloadingError(_)) => tried.push(name.display().to_string()),
                 Err(error) => return Err(LoadError::Init(error)),
             }

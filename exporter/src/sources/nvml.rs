@@ -44,8 +44,8 @@ impl Library for Nvml {
             return Err(OpenError::Failed(format!("the GPU at {pci} is asleep, and is not woken")));
         }
         let nvml = NvmlLib::load(&self.names).map_err(|error| match error {
-            LoadError::Absent(reason) => OpenError::Absent(reason),
-            error @ LoadError::Init(_) => OpenError::Failed(error.to_string()),
+            LoadError::Absent(_) => OpenError::Absent(error.to_string()),
+            LoadError::Init(_) => OpenError::Failed(error.to_string()),
         })?;
         Ok(Box::new(NvmlSession { nvml, sysfs: self.sysfs.clone(), ids: Vec::new() }))
     }
