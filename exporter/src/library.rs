@@ -87,7 +87,8 @@ pub struct Status {
     pub standing: Standing,
     /// Since when it has not come back to the schedule; nothing between two rounds.
     pub busy_since: Option<Now>,
-    has_ended: bool,
+    /// Whether the thread has released it and ended.
+    pub has_ended: bool,
 }
 
 impl Status {

@@ -60,7 +60,7 @@ struct NvmlSession {
 
 impl Session for NvmlSession {
     fn discover(&mut self) -> Result<Vec<Sensor>, String> {
-        let described = self.nvml.describe().map_err(|error| error.to_string())?;
+        let described = self.nvml.describe().map_err(|error| in_words(&error))?;
         let sensors: Vec<Sensor> =
             described.into_iter().map(|gpu| sensor(gpu, &self.sysfs)).collect();
         self.ids = sensors.iter().map(|sensor| sensor.id.clone()).collect();
@@ -82,7 +82,7 @@ impl NvmlSession {
             Some(place) => match self.value(place, sensor) {
                 Ok(Some(value)) => watts(value),
                 Ok(None) => Err(Failure::Gone),
-                Err(error) if ends_session(&error) => return Err(error.to_string()),
+                Err(error) if ends_session(&error) => return Err(in_words(&error)),
                 Err(error) => Err(failure(&error)),
             },
         };
@@ -174,6 +174,14 @@ fn ends_session(error: &NvmlError) -> bool {
             | NvmlError::LibraryNotFound
             | NvmlError::LibRmVersionMismatch
     )
+}
+
+/// An error in words. Those of the wrapper for a session that the driver has ended blame the caller.
+fn in_words(error: &NvmlError) -> String {
+    match error {
+        NvmlError::Uninitialized => "the driver was loaded anew".to_owned(),
+        error => error.to_string(),
+    }
 }
 
 /// What an error means for one GPU.

@@ -2,6 +2,7 @@
 //! whether anybody scrapes or not.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -161,6 +162,30 @@ fn a_library_that_is_not_there_is_no_trouble() {
     let running = Running::start(&node.tree, &["--interval", "50ms", "--no-nvml"]);
     wait_for_the_watch(&running);
     check(&lines(running, "nvml"), &[]);
+}
+
+/// NVIDIA's own library, where it is installed without a driver: Debian's place, or the one that is named.
+fn real_library() -> Option<PathBuf> {
+    let debian =
+        format!("/usr/lib/{}-linux-gnu/nvidia/current/libnvidia-ml.so.1", std::env::consts::ARCH);
+    let named = std::env::var_os("WATTSCRIBE_REAL_NVML").map(PathBuf::from);
+    let found = named.or(Some(debian.into())).filter(|path| path.exists());
+    let has_driver = Path::new("/proc/driver/nvidia").exists();
+    let found = found.filter(|_| !has_driver);
+    if found.is_none() {
+        eprintln!("skipped: no libnvidia-ml without a driver here");
+    }
+    found
+}
+
+#[test]
+fn nvidias_own_library_without_a_driver_is_no_trouble() {
+    let Some(library) = real_library() else { return };
+    let tree = Tree::meters(&[("Grace Power Socket 0", "98029000")]);
+    let args = ["--interval", "50ms", "--nvml-library", library.to_str().unwrap()];
+    let running = Running::start(&tree, &args);
+    wait_for_the_watch(&running);
+    check(&lines(running, "nvml"), &[("INFO", "not read: NVIDIA driver is not loaded")]);
 }
 
 #[test]

@@ -20,5 +20,6 @@ mod rapl;
 mod reconsider;
 mod rediscovery;
 mod superchip;
+mod vigil;
 mod wire;
 mod withheld;
