@@ -19,11 +19,12 @@ use crate::{command, windows};
 /// What the operator typed.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// An exporter to poll, as NAME=URL; the name stands in the rows. May be given many times.
+    /// An exporter to poll, as NAME=URL; the name stands in the rows, and is host:port where it is left
+    /// out. May be given many times.
     #[arg(long = "target", value_name = "NAME=URL", required = true)]
     targets: Vec<Target>,
 
-    /// Time between two scrapes of a target.
+    /// Time between two scrapes of a target, 10ms to 1h.
     #[arg(long, default_value = "1s", value_parser = parse_interval, value_name = "DURATION")]
     interval: Duration,
 
@@ -35,7 +36,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
-    /// Ends the recording after this time.
+    /// Ends the recording after this time, as 90s or 1h30m.
     #[arg(long, value_parser = humantime::parse_duration, value_name = "DURATION", conflicts_with = "command")]
     duration: Option<Duration>,
 
@@ -255,6 +256,9 @@ fn sum_up(manifest: &CpuManifest, out: &Path, end: End) -> ExitCode {
             let last = target.last_error.as_deref().unwrap_or_default();
             tracing::warn!(target = name, failed, scrapes = target.scrapes, last, "scrapes failed");
         }
+    }
+    if manifest.nodes.values().all(|node| node.error_count == node.scrape_count) {
+        tracing::warn!("no page had power of any socket: there is no energy in this recording");
     }
     let is_simulated = manifest.wattscribe.simulated.as_deref().is_some_and(|word| word != "false");
     let what = if is_simulated { "SIMULATED HARDWARE recorded to" } else { "recorded to" };

@@ -43,12 +43,13 @@ fn parse(text: &str) -> Result<Vec<NamedWindow>, String> {
             None => return Err("no windows".to_owned()),
         }
     }
-    lines
+    let windows: Vec<NamedWindow> = lines
         .map(|(number, line)| {
             let parsed = if is_json { parse_json(line) } else { parse_csv(line) };
             parsed.map_err(|reason| format!("line {number}: {reason}"))
         })
-        .collect()
+        .collect::<Result<_, _>>()?;
+    if windows.is_empty() { Err("no windows".to_owned()) } else { Ok(windows) }
 }
 
 /// The times stand behind the last two commas, so that a name may hold some.
@@ -119,6 +120,7 @@ mod tests {
     fn what_cannot_be_read_is_named_with_its_line() {
         let cases = [
             ("", "no windows"),
+            ("name,start_unix,end_unix\n", "no windows"),
             (
                 "a,1,2\n",
                 "line 1: expected the header name,start_unix,end_unix or JSON lines, found \"a,1,2\"",

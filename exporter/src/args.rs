@@ -24,7 +24,7 @@ pub struct ExporterArgs {
     #[arg(long, value_enum, default_value_t = SourceChoice::Auto)]
     pub source: SourceChoice,
 
-    /// Time between two reads of a sensor.
+    /// Time between two reads of a sensor, 10ms to 15s.
     #[arg(long, default_value = "1s", value_parser = parse_interval, value_name = "DURATION")]
     pub interval: Duration,
 

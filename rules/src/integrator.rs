@@ -56,7 +56,10 @@ impl Integrator {
         // Adding zero turns a negative zero into a plain one.
         let reading = Reading { at_s: sample.at_s, watts: sample.watts + 0.0 };
         self.take(reading)?;
-        let counter = sample.counter.map_or(Ok(()), |counter| self.take_counter(counter));
+        // A counter that is none costs the counter and not the power.
+        let counter = sample
+            .counter
+            .map_or(Ok(()), |counter| counter.check().and_then(|()| self.take_counter(counter)));
         self.close_settled();
         counter
     }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::energy::Energy;
 use crate::integrator::Integrator;
 use crate::limits::Limits;
+use crate::reason::Reason;
 use crate::sample::{CounterSample, PushError, Sample};
 use crate::state::State;
 use crate::sum::{FleetEnergy, sum_energy};
@@ -73,7 +74,19 @@ pub struct Ledger {
 struct Series {
     integrator: Integrator,
     completed: Vec<(usize, Energy)>,
+    /// Readings that were left out, and from when to when they are.
     refused: u64,
+    refused_s: Option<(f64, f64)>,
+}
+
+impl Series {
+    fn refuse(&mut self, error: &PushError) {
+        self.refused += 1;
+        if let PushError::OutOfOrder { at_s, .. } = *error {
+            let (from_s, to_s) = self.refused_s.unwrap_or((at_s, at_s));
+            self.refused_s = Some((from_s.min(at_s), to_s.max(at_s)));
+        }
+    }
 }
 
 /// The windows of a ledger, each list in the order of its members and then of the windows.
@@ -126,11 +139,10 @@ impl Ledger {
             Observation::Reading(sample) => series.integrator.push(sample),
             Observation::Withheld { at_s, state } => series.integrator.withhold(at_s, state),
         };
-        // A counter out of order costs the counter and not the power, and the windows say so.
-        if let Err(error) = pushed
-            && !matches!(error, PushError::Counter { .. } | PushError::CounterOutOfOrder { .. })
-        {
-            series.refused += 1;
+        match pushed {
+            // A counter out of order costs the counter and not the power, and the windows say so.
+            Ok(()) | Err(PushError::Counter { .. } | PushError::CounterOutOfOrder { .. }) => {}
+            Err(error) => series.refuse(&error),
         }
         series.completed.extend(series.integrator.completed());
     }
@@ -142,11 +154,20 @@ impl Ledger {
         let mut series: Vec<Option<Series>> = self.series.into_iter().map(Some).collect();
         for (key, place) in places {
             self.silent.remove(&key.node);
-            let Some(Series { integrator, mut completed, refused }) = series[place].take() else {
+            let Some(Series { integrator, mut completed, refused, refused_s }) =
+                series[place].take()
+            else {
                 continue;
             };
             statement.refused += refused;
             completed.extend(integrator.finish());
+            // A window may have been complete before the reading came that it lacks.
+            for (_, energy) in &mut completed {
+                if refused_s.is_some_and(|(from, to)| energy.start_s <= to && from <= energy.end_s)
+                {
+                    energy.reasons.insert(Reason::OutOfOrder);
+                }
+            }
             completed.sort_by_key(|(window, _)| *window);
             statement.sockets.extend(
                 completed.into_iter().map(|(window, energy)| (key.clone(), window, energy)),
@@ -170,7 +191,12 @@ impl Ledger {
         let key = SeriesKey { source: source.to_owned(), node: node.to_owned(), socket };
         let place = *self.places.entry(key.clone()).or_insert_with(|| {
             let integrator = Integrator::new(self.windows.clone(), self.limits);
-            self.series.push(Series { integrator, completed: Vec::new(), refused: 0 });
+            self.series.push(Series {
+                integrator,
+                completed: Vec::new(),
+                refused: 0,
+                refused_s: None,
+            });
             self.series.len() - 1
         });
         self.last = Some((key, place));
@@ -214,6 +240,9 @@ fn totals(
             nodes.iter().filter(|node| node.members_full == node.members_expected).count();
         total.members_reporting = nodes.iter().filter(|node| node.energy_j.is_some()).count();
         total.members_expected = nodes.len() + silent;
+        // Its members are nodes, and so is what its coverage is the mean of.
+        let covered: f64 = nodes.iter().map(|node| node.coverage).sum();
+        total.coverage = covered / total.members_expected as f64;
         totals.push((source.to_owned(), window, total));
     }
     totals
@@ -271,6 +300,7 @@ mod tests {
         assert_eq!(total.energy_j, None);
         assert_eq!(total.verdict, Verdict::None);
         assert_eq!((total.members_reporting, total.members_expected), (1, 2));
+        assert_eq!(total.coverage, 0.5, "of two nodes, whatever their sockets");
     }
 
     #[test]
@@ -302,5 +332,60 @@ mod tests {
                 "{watts:?} {state}"
             );
         }
+    }
+
+    #[test]
+    fn a_reading_that_is_left_out_marks_the_windows_that_lack_it() {
+        let windows = [Window::new(0.0, 10.0).unwrap(), Window::new(12.0, 20.0).unwrap()];
+        let reasons = |readings: &[(f64, f64)]| -> Vec<bool> {
+            let mut ledger = Ledger::new(Windows::list(windows), Limits::default());
+            for (at_s, watts) in readings {
+                let reading = Observation::Reading(Sample::power(*at_s, *watts));
+                ledger.push("acpi", "a", 0, reading);
+            }
+            let sockets = ledger.finish().sockets;
+            sockets
+                .iter()
+                .map(|(_, _, energy)| energy.reasons.contains(&Reason::OutOfOrder))
+                .collect()
+        };
+        let line = |seconds: std::ops::Range<u32>| seconds.map(|s| (f64::from(s), 100.0));
+        let in_order: Vec<_> = line(0..21).collect();
+        assert_eq!(reasons(&in_order), [false, false]);
+        // The first window was complete when its second value at 10 s came.
+        let twice: Vec<_> = line(0..11).chain([(10.0, 900.0)]).chain(line(11..21)).collect();
+        assert_eq!(reasons(&twice), [true, false]);
+        let far: Vec<_> = line(0..11).chain([(1000.0, 100.0)]).chain(line(11..21)).collect();
+        assert_eq!(reasons(&far), [false, true]);
+    }
+
+    #[test]
+    fn a_counter_that_is_none_costs_no_power() {
+        for (at_s, joules) in [(None, -5.0), (None, f64::INFINITY), (Some(f64::NAN), 5.0)] {
+            let windows = Windows::list([Window::new(0.0, 10.0).unwrap()]);
+            let mut ledger = Ledger::new(windows, Limits::default());
+            for second in 0..=10 {
+                let at = f64::from(second);
+                let counter = CounterSample { at_s: at_s.unwrap_or(at), joules, since_s: None };
+                let sample = Sample { counter: Some(counter), ..Sample::power(at, 100.0) };
+                ledger.push("rapl", "a", 0, Observation::Reading(sample));
+            }
+            let statement = ledger.finish();
+            let (_, _, energy) = &statement.sockets[0];
+            assert_eq!((energy.energy_j, energy.counter_energy_j), (Some(1000.0), None));
+            assert_eq!((energy.verdict, statement.refused), (Verdict::Full, 0));
+        }
+    }
+
+    #[test]
+    fn a_power_beyond_all_meters_is_none() {
+        let windows = Windows::list([Window::new(0.0, 10.0).unwrap()]);
+        let mut ledger = Ledger::new(windows, Limits::default());
+        for second in 0..=10 {
+            let sample = Sample::power(f64::from(second), 1e308);
+            ledger.push("acpi", "a", 0, Observation::Reading(sample));
+        }
+        let statement = ledger.finish();
+        assert_eq!((statement.sockets[0].2.energy_j, statement.refused), (None, 11));
     }
 }

@@ -15,6 +15,10 @@ pub struct Sample {
     pub counter: Option<CounterSample>,
 }
 
+/// More than any one thing that is metered draws, in watts: a gigawatt. What is above is no power, and products with it
+/// would leave the range of doubles.
+pub const WATTS_MAX: f64 = 1e9;
+
 /// A reading of an energy counter.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CounterSample {
@@ -28,6 +32,15 @@ pub struct CounterSample {
 }
 
 impl CounterSample {
+    pub(crate) fn check(&self) -> Result<(), PushError> {
+        let CounterSample { at_s, joules, .. } = *self;
+        if at_s.is_finite() && joules.is_finite() && joules >= 0.0 {
+            Ok(())
+        } else {
+            Err(PushError::Counter { at_s, joules })
+        }
+    }
+
     /// Whether the counter began anew between `self` and a `later` reading: it fell, or counts since another time.
     pub(crate) fn restarted_before(&self, later: &CounterSample) -> bool {
         let since_changed = self.since_s.zip(later.since_s).is_some_and(|(was, is)| was != is);
@@ -42,22 +55,14 @@ impl Sample {
     }
 
     pub(crate) fn check(&self) -> Result<(), PushError> {
-        let Sample { at_s, watts, counter } = *self;
+        let Sample { at_s, watts, .. } = *self;
         if !at_s.is_finite() {
             return Err(PushError::Time { at_s });
         }
-        if !watts.is_finite() || watts < 0.0 {
+        if !(0.0..=WATTS_MAX).contains(&watts) {
             return Err(PushError::Power { at_s, watts });
         }
-        match counter {
-            Some(counter) if !counter.at_s.is_finite() => {
-                Err(PushError::Time { at_s: counter.at_s })
-            }
-            Some(CounterSample { at_s, joules, .. }) if !joules.is_finite() || joules < 0.0 => {
-                Err(PushError::Counter { at_s, joules })
-            }
-            Some(_) | None => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -69,14 +74,14 @@ pub enum PushError {
         /// The time as found, in Unix seconds.
         at_s: f64,
     },
-    /// The power is negative or not finite; nothing was taken.
+    /// The power is negative, not a number, or above [`WATTS_MAX`]; nothing was taken.
     Power {
         /// When it was read, in Unix seconds.
         at_s: f64,
         /// The power as found, in watts.
         watts: f64,
     },
-    /// The counter is negative or not finite; nothing was taken.
+    /// The counter is negative, or it or its time is not finite. The power was taken, the counter was not.
     Counter {
         /// When it was read, in Unix seconds.
         at_s: f64,
@@ -113,10 +118,13 @@ impl fmt::Display for PushError {
         match self {
             PushError::Time { at_s } => write!(f, "reading at {at_s} s, expected a finite time"),
             PushError::Power { at_s, watts } => {
-                write!(f, "power of {watts} W at {at_s} s, expected a finite number from 0")
+                write!(f, "power of {watts} W at {at_s} s, expected a number from 0 to {WATTS_MAX}")
             }
             PushError::Counter { at_s, joules } => {
-                write!(f, "counter of {joules} J at {at_s} s, expected a finite number from 0")
+                write!(
+                    f,
+                    "counter of {joules} J at {at_s} s, expected finite numbers, joules from 0"
+                )
             }
             PushError::OutOfOrder { at_s, latest_s } => write!(
                 f,

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use wattscribe_table::{CpuSample, LongReading, RECORD_BYTES_MAX, Scrape};
+use wattscribe_table::{CpuSample, LongReading, RECORD_BYTES_MAX, Recovery, Scrape};
 
 use crate::cpu_rows::{self, ScrapeTime};
 use crate::failure::{Failure, FailureClass};
@@ -64,13 +64,15 @@ const KEPT_BYTES_MAX: u64 = RECORD_BYTES_MAX / 4 * 3;
 const KEPT_FIXED_BYTES: usize = 48;
 
 impl Digest {
-    /// A target whose last recorded scrape had the number `last_seq`.
-    pub fn new(target: Target, last_seq: Option<u64>) -> Self {
-        let seq = last_seq.map_or(0, |last| last + 1);
+    /// A target, as far as an earlier recording knew it.
+    pub fn new(target: Target, before: &Recovery) -> Self {
+        let seq = before.last_seq.get(&target.name).map_or(0, |last| last + 1);
+        let of_node = before.sockets.iter().filter(|((node, _), _)| *node == target.name);
+        let history = History::resumed(of_node.map(|((_, socket), read)| (*socket, *read)));
         Self {
             target,
             seq,
-            history: History::default(),
+            history,
             offset: OffsetFilter::default(),
             wall_ahead_us: 0,
             read_s: None,

@@ -28,6 +28,14 @@ pub(crate) struct Member {
 }
 
 impl History {
+    /// A node that an earlier recording knew: its sockets, and when the last recorded reading of each
+    /// was read, in microseconds of the node's clock. A reading that is met again is no second one, and
+    /// a socket that is silent now is a member still.
+    pub(crate) fn resumed(sockets: impl Iterator<Item = (u32, Option<i64>)>) -> Self {
+        let member = |(socket, recorded_us)| (socket, Member { recorded_us, ..Member::default() });
+        Self { source: None, members: sockets.map(member).collect() }
+    }
+
     /// Sockets that a page names.
     pub(crate) fn take(&mut self, sockets: impl Iterator<Item = u32>) {
         for socket in sockets {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use wattscribe_table::{CpuManifest, NodeSummary, Recovery, RunSummary, TargetSummary};
+use wattscribe_table::{CpuManifest, NodeSummary, Recovery, RunSummary, Simulated, TargetSummary};
 
 use crate::record::Plan;
 use crate::status::{Status, TargetStatus};
@@ -39,8 +39,11 @@ pub fn manifest(
         nodes,
         wattscribe: RunSummary {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            simulated: simulated(&targets),
-            interval_s: plan.interval.as_secs_f64(),
+            simulated: simulated(&targets, recovery.simulated),
+            // The shortest of all recordings: the gap limit follows it, and must not bridge an outage of an earlier one.
+            interval_s: before
+                .map_or(f64::INFINITY, |before| before.wattscribe.interval_s)
+                .min(plan.interval.as_secs_f64()),
             resumed: recovery.resumed,
             command: plan.command.clone(),
             targets: summaries.collect(),
@@ -78,16 +81,47 @@ fn summary(url: &str, target: &TargetStatus) -> TargetSummary {
     }
 }
 
-/// `true`, `false`, or `mixed` when some nodes are simulated and some are not.
-fn simulated(targets: &BTreeMap<String, TargetStatus>) -> Option<String> {
-    let mut with_rows = targets.values().filter(|target| target.source.is_some());
-    let first = with_rows.next()?.is_simulated;
-    let word = if with_rows.any(|target| target.is_simulated != first) {
-        "mixed"
-    } else if first {
-        "true"
-    } else {
-        "false"
-    };
-    Some(word.to_owned())
+/// Whether the rows of the whole run, those recorded before included, are of simulated machines: `true`,
+/// `false` or `mixed`.
+fn simulated(
+    targets: &BTreeMap<String, TargetStatus>,
+    before: Option<Simulated>,
+) -> Option<String> {
+    let with_rows = targets.values().filter(|target| target.source.is_some());
+    let now = Simulated::of(with_rows.map(|target| target.is_simulated));
+    let all = before.into_iter().chain(now).reduce(Simulated::and)?;
+    Some(all.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_simulated_as_a_whole_or_says_mixed() {
+        use Simulated::{False, Mixed, True};
+        let target = |is_simulated, source: Option<&str>| TargetStatus {
+            is_simulated,
+            source: source.map(str::to_owned),
+            ..TargetStatus::default()
+        };
+        let (real, made) = (target(false, Some("acpi")), target(true, Some("rapl")));
+        let cases = [
+            (vec![], None, None),
+            (vec![target(false, None)], None, None),
+            (vec![real.clone()], None, Some("false")),
+            (vec![made.clone()], None, Some("true")),
+            (vec![made.clone(), real.clone()], None, Some("mixed")),
+            (vec![made.clone()], Some(True), Some("true")),
+            (vec![real.clone()], Some(True), Some("mixed")),
+            (vec![made.clone()], Some(False), Some("mixed")),
+            (vec![real.clone()], Some(Mixed), Some("mixed")),
+            (vec![], Some(True), Some("true")),
+        ];
+        for (targets, before, expected) in cases {
+            let targets = (0..).map(|n: u32| n.to_string()).zip(targets).collect();
+            let word = simulated(&targets, before);
+            assert_eq!(word.as_deref(), expected, "{targets:?} after {before:?}");
+        }
+    }
 }

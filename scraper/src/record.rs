@@ -103,7 +103,7 @@ impl Recording {
         };
         let mut loops = JoinSet::new();
         for target in &plan.targets {
-            let digest = Digest::new(target.clone(), recovery.last_seq.get(&target.name).copied());
+            let digest = Digest::new(target.clone(), &recovery);
             let schedule = Schedule::new(&target.name, plan.interval);
             loops.spawn(poll(digest, schedule, shared.clone()));
         }

@@ -10,6 +10,7 @@ use fixture::{PAGE, shown, target};
 use wattscribe_scraper::digest::{Batch, Digest, Exchange};
 use wattscribe_scraper::failure::{Failure, FailureClass};
 use wattscribe_scraper::keep::Keep;
+use wattscribe_table::Recovery;
 
 const URL: &str = "http://reader:secret@10.0.0.1:9405/metrics";
 
@@ -28,7 +29,7 @@ fn exchange(at_s: u64, outcome: Result<&str, Failure>) -> Exchange {
 }
 
 fn digest() -> Digest {
-    Digest::new(target("node-a", URL), None)
+    Digest::new(target("node-a", URL), &Recovery::default())
 }
 
 fn keep(pattern: &str) -> Keep {
@@ -106,7 +107,9 @@ fn a_page_with_one_bad_line_is_not_believed_at_all() {
 #[test]
 fn numbers_go_on_over_failures_and_restarts() {
     for (last, first) in [(None, 0), (Some(0), 1), (Some(41), 42)] {
-        let mut digest = Digest::new(target("node-a", URL), last);
+        let last_seq = last.map(|last| ("node-a".to_owned(), last)).into_iter().collect();
+        let before = Recovery { last_seq, ..Recovery::default() };
+        let mut digest = Digest::new(target("node-a", URL), &before);
         let outcomes =
             [Ok(PAGE), Err(Failure::new(FailureClass::Timeout, "late")), Ok("bad"), Ok(PAGE)];
         for (offset, outcome) in outcomes.into_iter().enumerate() {
@@ -115,6 +118,34 @@ fn numbers_go_on_over_failures_and_restarts() {
             assert!(batch.cpu.iter().all(|row| row.scrape_seq == batch.scrape.seq));
         }
     }
+}
+
+#[test]
+fn a_resumed_recording_knows_what_is_recorded_and_who_is_a_member() {
+    const TIMED: &str = "\
+cpu_power_acpi_watts{sensor=\"h/p1\",type=\"total\",socket=\"0\",oem_info=\"\",source=\"acpi\"} 94.5
+cpu_power_acpi_watts{sensor=\"h/p2\",type=\"total\",socket=\"1\",oem_info=\"\",source=\"acpi\"} 95.25
+power_sensor_info{source=\"acpi\",sensor=\"a\",channel=\"h/p1\",type=\"total\",socket=\"0\",label=\"\",averaging=\"mean\"} 1
+power_sensor_info{source=\"acpi\",sensor=\"b\",channel=\"h/p2\",type=\"total\",socket=\"1\",label=\"\",averaging=\"mean\"} 1
+power_reading_timestamp_seconds{source=\"acpi\",sensor=\"a\"} 1788310000.5
+power_reading_timestamp_seconds{source=\"acpi\",sensor=\"b\"} 1788310000.5
+";
+    let known = |sockets: &[(u32, Option<i64>)]| {
+        let node = |&(socket, read)| (("node-a".to_owned(), socket), read);
+        let before =
+            Recovery { sockets: sockets.iter().map(node).collect(), ..Recovery::default() };
+        let batch = Digest::new(target("node-a", URL), &before)
+            .digest(exchange(1, Ok(TIMED)), &Keep::nothing());
+        shown_rows(&batch)
+    };
+    let recorded = Some(1_788_310_000_500_000);
+    let (first, second) = ("0 acpi 94.5 total 189.75", "1 acpi 95.25 total 189.75");
+    assert_eq!(known(&[]), [first, second]);
+    assert_eq!(known(&[(0, Some(1)), (1, None)]), [first, second], "read since");
+    assert_eq!(known(&[(0, recorded), (1, recorded)]), [""; 0], "nothing new");
+    assert_eq!(known(&[(0, recorded)]), ["1 acpi 95.25"], "a total of one socket is none");
+    let with_a_silent_one = known(&[(7, None)]);
+    assert_eq!(with_a_silent_one, ["0 acpi 94.5", "1 acpi 95.25", "7 acpi unavailable"]);
 }
 
 #[test]
@@ -190,7 +221,7 @@ kept_too 5
 fn a_page_with_more_to_keep_than_a_record_holds_is_refused() {
     let page: String = (0..60_000).map(|number| format!("a{number} 1\n")).collect();
     let name = "n".repeat(1000);
-    let mut digest = Digest::new(target(&name, URL), None);
+    let mut digest = Digest::new(target(&name, URL), &Recovery::default());
     let batch = digest.digest(exchange(0, Ok(&(page + PAGE))), &keep("."));
     assert_eq!((batch.scrape.outcome.as_str(), batch.scrape.status), ("too_large", Some(200)));
     assert!(batch.cpu.is_empty() && batch.readings.is_empty());

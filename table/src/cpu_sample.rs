@@ -101,6 +101,21 @@ table! {
     }
 }
 
+table! {
+    /// The columns of `cpu_samples` from which a resumed recorder learns which sockets there are and what of them is
+    /// recorded already.
+    pub struct SocketRead: "cpu_samples" sorted by [hostname, socket_id, timestamp_unix] {
+        /// See [`CpuSample::hostname`].
+        hostname: String,
+        /// See [`CpuSample::socket_id`].
+        socket_id: u32,
+        /// See [`CpuSample::timestamp_unix`].
+        timestamp_unix: f64 as Time("timestamp"),
+        /// See [`CpuSample::sensor_time_us`].
+        sensor_time_us: Option<i64> as Time("sensor_time"),
+    }
+}
+
 impl CpuPower {
     /// See [`CpuSample::published_w`].
     pub fn published_w(&self) -> Option<f64> {

@@ -23,7 +23,7 @@ mod state_text;
 mod table;
 
 pub use column::CellError;
-pub use cpu_sample::{CpuPower, CpuSample};
+pub use cpu_sample::{CpuPower, CpuSample, SocketRead};
 pub use disk::DiskError;
 pub use energy_window::EnergyWindow;
 pub use journal::{JournalError, Journaled, RECORD_BYTES_MAX, ScrapeRecord, SegmentReader, Tail};

@@ -44,7 +44,7 @@ pub struct RunSummary {
     /// Whether the values were simulated: `true`, `false` or `mixed`; absent without rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<String>,
-    /// Scrape interval in seconds.
+    /// Scrape interval in seconds; the shortest, where the run was recorded to more than once.
     pub interval_s: f64,
     /// Whether the recording went on in a directory that had one.
     pub resumed: bool,

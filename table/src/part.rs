@@ -113,6 +113,18 @@ impl Simulated {
         })
     }
 
+    /// What two sets of rows are together.
+    pub fn and(self, other: Simulated) -> Simulated {
+        if self == other { self } else { Simulated::Mixed }
+    }
+
+    /// The value of a word, if it is one of the three.
+    pub fn from_word(word: &str) -> Option<Simulated> {
+        [Simulated::True, Simulated::False, Simulated::Mixed]
+            .into_iter()
+            .find(|of| of.as_str() == word)
+    }
+
     /// The word in the file's footer.
     pub const fn as_str(self) -> &'static str {
         match self {

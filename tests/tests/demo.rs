@@ -34,6 +34,14 @@ fn the_demo_holds_and_says_that_it_is_simulated() {
     );
     assert!(!demo.stdout.contains(" NO"), "{}", demo.stdout);
 
+    assert!(demo.stdout.contains("22 windows, all hold"), "{}", demo.stdout);
+
+    // Into a recording that is there, simulated rows must not go.
+    let mut again = wattscribe();
+    let refused = run(again.arg("demo").arg("--out").arg(&out));
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    assert!(refused.stderr.contains("not empty"), "{}", refused.stderr);
+
     for format in ["table", "json"] {
         let mut command = wattscribe();
         command.arg("energy").arg(&out).args(["--every", "2s", "--format", format]);

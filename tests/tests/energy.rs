@@ -129,6 +129,12 @@ fn json_csv_and_parquet_state_the_same() {
 
     let part = PathBuf::from(every("parquet").trim());
     assert_eq!(part, out.join("energy_windows/part-000001.parquet"));
+    // A second report takes the place of the first: side by side they would count the energy twice.
+    assert_eq!(PathBuf::from(every("parquet").trim()), part);
+    let files = std::fs::read_dir(part.parent().unwrap()).unwrap();
+    let names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
+    let parts = names.iter().filter(|name| name.to_string_lossy().ends_with(".parquet"));
+    assert_eq!(parts.count(), 1, "{names:?}");
     let Some(script) = Script::named("windows") else { return };
     let mut by_pandas = script.arg(part.parent().unwrap()).answer();
     let by_time = by_pandas.as_array_mut().unwrap();

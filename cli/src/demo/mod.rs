@@ -71,6 +71,13 @@ fn demo(args: &DemoArgs, line: &LiveLine) -> Result<bool, Box<dyn Error>> {
     let trees = tempfile::tempdir()?;
     let kept = tempfile::tempdir()?;
     let out = args.out.clone().unwrap_or_else(|| kept.path().join("run"));
+    if out.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        return Err(format!(
+            "{}: not empty; simulated rows must not be mixed into another recording",
+            out.display()
+        )
+        .into());
+    }
     let machines = machines::machines();
     screen::begin(&machines)?;
 

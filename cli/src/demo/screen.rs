@@ -23,7 +23,7 @@ pub(crate) fn begin(machines: &[Machine]) -> io::Result<()> {
     }
     writeln!(
         out,
-        "\nreal exporters read them, the real recorder polls the exporters; this takes 16 s\n"
+        "\nreal exporters read them, the real recorder polls the exporters; this takes about 15 s\n"
     )?;
     out.flush()
 }
@@ -57,6 +57,13 @@ pub(crate) fn end(
         all_hold &= holds;
         writeln!(out, "{}", line(window, truth, holds))?;
     }
+    let count = windows.len();
+    let summary = if all_hold { "all hold" } else { "NOT all hold" };
+    writeln!(
+        out,
+        "\n{count} windows, {summary}: the truth lies within what stands between, the energy if each interval had\n\
+         stayed at the lower or at the higher of the two readings that end it"
+    )?;
     writeln!(out, "\n{NOTICE}")?;
     Ok(all_hold)
 }

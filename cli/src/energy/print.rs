@@ -1,5 +1,6 @@
 //! Windows as a table, JSON, CSV or Parquet.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -70,12 +71,13 @@ fn parquet(args: &EnergyArgs, mut windows: Vec<EnergyWindow>) -> Result<(), Box<
 pub(crate) fn table(windows: &[EnergyWindow]) -> String {
     let mut text = String::new();
     let mut shown: Option<(&str, f64, f64)> = None;
+    let notice = notice(windows);
     let wide = windows.iter().map(|window| label(window).len()).max().unwrap_or_default().max(8);
     for window in windows {
         let this = (window.name.as_str(), window.start_unix, window.end_unix);
         if shown != Some(this) {
             let gap = if shown.is_some() { "\n" } else { "" };
-            let _ = write!(text, "{gap}{}", heading(window, wide));
+            let _ = write!(text, "{gap}{notice}{}", heading(window, wide));
             shown = Some(this);
         }
         let _ = writeln!(text, "{}", line(window, wide));
@@ -83,16 +85,31 @@ pub(crate) fn table(windows: &[EnergyWindow]) -> String {
     text
 }
 
+/// What stands above every table of a recording with anything simulated in it.
+fn notice(windows: &[EnergyWindow]) -> String {
+    let nodes = || windows.iter().filter(|window| window.boundary == "node");
+    if !windows.iter().any(|window| window.simulated) {
+        return String::new();
+    }
+    if nodes().all(|window| window.simulated) {
+        return "SIMULATED HARDWARE: nothing here was measured\n".to_owned();
+    }
+    let simulated: BTreeSet<&str> = nodes()
+        .filter(|window| window.simulated)
+        .filter_map(|window| window.hostname.as_deref())
+        .collect();
+    let names = simulated.into_iter().collect::<Vec<_>>().join(", ");
+    format!("SIMULATED HARDWARE in part: {names} and every total with them were not measured\n")
+}
+
 fn heading(window: &EnergyWindow, wide: usize) -> String {
-    let simulated =
-        if window.simulated { "SIMULATED HARDWARE: nothing here was measured\n" } else { "" };
     let (start, end) = (utc(window.start_unix), utc(window.end_unix));
     let seconds = window.end_unix - window.start_unix;
     let columns = format!(
         "  {:<wide$}  {:>14}  {:>27}  {:>10}  {:>8}  {:>7}  {}",
         "", "energy J", "between J", "average W", "coverage", "verdict", "remarks"
     );
-    format!("{simulated}{}: {start} to {end} ({seconds:.3} s)\n{columns}\n", window.name)
+    format!("{}: {start} to {end} ({seconds:.3} s)\n{columns}\n", window.name)
 }
 
 fn line(window: &EnergyWindow, wide: usize) -> String {

@@ -1,6 +1,6 @@
 //! Which windows are asked for, and how long a gap may be.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +10,10 @@ use wattscribe_table::{CpuManifest, CpuPower, open_any};
 use super::EnergyArgs;
 use crate::time::utc;
 use crate::windows;
+
+/// The most windows of one report: each is a row for every socket, node and total, and all are held until
+/// they are added up.
+const WINDOWS_MAX: f64 = 1e6;
 
 /// The windows of one report.
 #[derive(Debug, Clone)]
@@ -43,15 +47,16 @@ pub(crate) fn windows(args: &EnergyArgs) -> Result<Selection, Box<dyn Error>> {
         let windows = Windows::list(named.into_iter().map(|named| named.window));
         return Ok(Selection { windows, names, limits });
     }
-    let (from_s, to_s) = match (args.from, args.to) {
-        (Some(from_s), Some(to_s)) => (from_s, to_s),
-        (from, to) => {
-            let (begun_s, ended_s) = common_time(&args.run, limits)?;
-            (from.unwrap_or(begun_s), to.unwrap_or(ended_s))
-        }
-    };
+    let (from_s, to_s) = stretch(args, limits)?;
     match args.every {
         Some(every) => {
+            let count = (to_s - from_s) / every.as_secs_f64();
+            if count > WINDOWS_MAX {
+                return Err(format!(
+                    "{count:.0} windows of {every:?}: expected at most {WINDOWS_MAX}; ask for longer ones or a shorter time"
+                )
+                .into());
+            }
             let windows = Windows::aligned(every.as_secs_f64(), from_s, to_s)?;
             if windows.clone().next().is_none() {
                 let (from, to) = (utc(from_s), utc(to_s));
@@ -65,6 +70,24 @@ pub(crate) fn windows(args: &EnergyArgs) -> Result<Selection, Box<dyn Error>> {
             Ok(Selection::one(name, Window::new(from_s, to_s)?, limits))
         }
     }
+}
+
+/// From when to when: as given, else the time that the series have in common.
+fn stretch(args: &EnergyArgs, limits: Limits) -> Result<(f64, f64), Box<dyn Error>> {
+    let (from_s, to_s) = match (args.from, args.to) {
+        (Some(from_s), Some(to_s)) => (from_s, to_s),
+        (from, to) => {
+            let (begun_s, ended_s) = common_time(&args.run, limits)?;
+            (from.unwrap_or(begun_s), to.unwrap_or(ended_s))
+        }
+    };
+    if to_s <= from_s {
+        let (from, to) = (utc(from_s), utc(to_s));
+        return Err(
+            format!("nothing between {from} and {to}: expected an end after the start").into()
+        );
+    }
+    Ok((from_s, to_s))
 }
 
 /// The gap limit: as given, else three intervals of the recording, and never less than the default,
@@ -82,6 +105,7 @@ fn limits(args: &EnergyArgs) -> Result<Limits, Box<dyn Error>> {
 pub(crate) fn manifest(run: &Path) -> Option<CpuManifest> {
     let beside: PathBuf = match run.extension() {
         Some(extension) if extension == "csv" => run.with_file_name("cpu_manifest.json"),
+        _ if run.join("samples.csv").is_file() => run.join("cpu_manifest.json"),
         _ => run.join("cpu/cpu_manifest.json"),
     };
     CpuManifest::from_json(&std::fs::read(beside).ok()?).ok()
@@ -93,13 +117,18 @@ pub(crate) fn manifest(run: &Path) -> Option<CpuManifest> {
 /// the window; it is uncovered there, and says so.
 fn common_time(run: &Path, limits: Limits) -> Result<(f64, f64), Box<dyn Error>> {
     let mut extents: HashMap<(String, u32), (f64, f64)> = HashMap::new();
+    let mut withheld: BTreeSet<&str> = BTreeSet::new();
     for row in open_any::<CpuPower>(run)? {
         let row = row?;
         if row.published_w().is_none() {
+            withheld.insert(row.state.as_str());
             continue;
         }
         // A counter is read after the middle of the power that came with it: both must have begun.
-        let from_s = row.energy_counter_time.unwrap_or(row.timestamp_unix).max(row.timestamp_unix);
+        let from_s = row
+            .energy_counter_time
+            .filter(|time| time.is_finite())
+            .map_or(row.timestamp_unix, |time| time.max(row.timestamp_unix));
         let to_s = row.timestamp_unix;
         match extents.get_mut(&(row.hostname.clone(), row.socket_id)) {
             Some((first_s, last_s)) => {
@@ -116,14 +145,17 @@ fn common_time(run: &Path, limits: Limits) -> Result<(f64, f64), Box<dyn Error>>
     let earliest_s = firsts.clone().fold(f64::INFINITY, f64::min);
     let latest_s = lasts.clone().fold(f64::NEG_INFINITY, f64::max);
     if !earliest_s.is_finite() {
-        return Err(format!("{}: no reading in state ok", run.display()).into());
+        let states = withheld.into_iter().collect::<Vec<_>>().join(", ");
+        let found = if states.is_empty() { "no row".to_owned() } else { format!("only {states}") };
+        return Err(format!("{}: no reading in state ok, found {found}", run.display()).into());
     }
     let begun_s = firsts.filter(|s| s - earliest_s <= limits.gap_s()).fold(earliest_s, f64::max);
     let ended_s = lasts.filter(|s| latest_s - s <= limits.gap_s()).fold(latest_s, f64::min);
     if ended_s <= begun_s {
         let (begun, ended) = (utc(begun_s), utc(ended_s));
         return Err(format!(
-            "{}: no stretch of time to integrate over: readings from {begun} to {ended}",
+            "{}: the series have no time in common: one begins at {begun} and one ends at {ended}; name a window with \
+             --from and --to",
             run.display()
         )
         .into());

@@ -17,13 +17,13 @@ pub(crate) fn state_energy(
     selection: &Selection,
 ) -> Result<Vec<EnergyWindow>, Box<dyn Error>> {
     let mut ledger = Ledger::new(selection.windows.clone(), selection.limits);
-    for node in never_answered(run)? {
-        ledger.expect_node(&node);
+    let targets = targets(run)?;
+    for (target, _) in targets.iter().filter(|(_, has_answered)| !**has_answered) {
+        ledger.expect_node(target);
     }
-    // A CSV cannot say that it is simulated; the manifest beside it can.
-    let is_csv = run.extension().is_some_and(|extension| extension == "csv");
+    // Rows of a run say whether they are simulated. A CSV cannot; the manifest beside it can.
     let mut simulated = Simulated {
-        anywhere: is_csv
+        anywhere: RunReader::open(run).is_err()
             && manifest(run)
                 .and_then(|manifest| manifest.wattscribe.simulated)
                 .is_some_and(|word| word != "false"),
@@ -48,16 +48,25 @@ pub(crate) fn state_energy(
     for node in &statement.silent {
         tracing::warn!(node, "never gave a page: the totals lack it");
     }
+    let powerless = |target: &&String| {
+        targets[*target] && !statement.nodes.iter().any(|(key, _, _)| key.node == **target)
+    };
+    for target in targets.keys().filter(powerless) {
+        tracing::warn!(
+            target,
+            "answered without the power of any socket: no total counts it as a node"
+        );
+    }
     if statement.sockets.is_empty() {
         return Err(format!("{}: no row of any socket", run.display()).into());
     }
     Ok(stated(&statement, selection, &simulated))
 }
 
-/// Targets of a run whose every scrape failed. They may be nodes with power; a total without them must
-/// not look whole.
-fn never_answered(run: &Path) -> Result<Vec<String>, Box<dyn Error>> {
-    let Ok(reader) = RunReader::open(run) else { return Ok(Vec::new()) };
+/// The targets of a run, and whether each ever answered. One that never did may be a node with power: a
+/// total without it must not look whole. One that answered without power is no member, and is named.
+fn targets(run: &Path) -> Result<BTreeMap<String, bool>, Box<dyn Error>> {
+    let Ok(reader) = RunReader::open(run) else { return Ok(BTreeMap::new()) };
     let mut answered = BTreeMap::<String, bool>::new();
     for scrape in reader.rows::<ScrapeOutcome>()? {
         let scrape = scrape?;
@@ -69,7 +78,7 @@ fn never_answered(run: &Path) -> Result<Vec<String>, Box<dyn Error>> {
             }
         }
     }
-    Ok(answered.into_iter().filter(|(_, is_ok)| !is_ok).map(|(target, _)| target).collect())
+    Ok(answered)
 }
 
 fn observation(row: &CpuPower) -> Observation {

@@ -29,9 +29,9 @@ const MASKED: [&str; 5] = [
 /// The same for a machine whose power is a difference over a time. A read that comes before the next
 /// refresh of the files sees the counter stand still, which is an error of a package.
 const MASKED_RAPL: [&str; 5] = [
-    "cpu_energy_since_timestamp_seconds",
     "cpu_power_rapl_watts",
     "cpu_energy_joules_total",
+    "cpu_energy_since_timestamp_seconds",
     "power_reading_window_seconds",
     "power_read_errors_total",
 ];

@@ -8,7 +8,8 @@ use crate::disk;
 use crate::part::write_part_as;
 use crate::{EnergyWindow, Row, Simulated};
 
-/// Writes windows as the next part of the run's `energy_windows`. Returns its path, or `None` when there are none.
+/// Writes windows as the run's `energy_windows`, in place of those of an earlier report: two reports of one stretch of
+/// time side by side would count its energy twice. Returns the path, or `None` when there are no windows.
 ///
 /// # Errors
 /// When another process is just doing the same, or the disk refuses.
@@ -25,10 +26,9 @@ pub fn write_energy_windows(
     let locked = RunError::Locked { path: directory.clone() };
     // The recorder's own lock does not cover results: they may be computed while it records.
     let _lock = disk::lock(&directory.join(".lock"))?.ok_or(locked)?;
-    let number = paths.parts::<EnergyWindow>()?.last().copied().unwrap_or(0) + 1;
-    let path = paths.part::<EnergyWindow>(number);
+    let path = paths.part::<EnergyWindow>(1);
     let simulated = Simulated::of(windows.iter().map(|window| window.simulated));
-    let unfinished = paths.unfinished::<EnergyWindow>(number);
+    let unfinished = paths.unfinished::<EnergyWindow>(1);
     write_part_as(unfinished, &path, windows, simulated)?;
     Ok(Some(path))
 }

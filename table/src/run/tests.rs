@@ -134,6 +134,9 @@ fn a_recording_that_ends_in_order() {
     assert!(recovery.resumed);
     assert_eq!(recovery.sealed, Sealed::default());
     assert_eq!(recovery.last_seq, BTreeMap::from([("node-a".to_owned(), 2)]));
+    let read = Some(1_788_310_143_211_000);
+    let sockets = (0..3).map(|socket| (("node-a".to_owned(), socket), read));
+    assert_eq!(recovery.sockets, sockets.collect());
     assert_eq!(recovery.manifest, Some(manifest()));
 }
 

@@ -11,8 +11,8 @@ use super::seal::{Sealed, seal};
 use crate::disk;
 use crate::journal::Segment;
 use crate::{
-    CpuManifest, CpuSample, CsvVersion, LongReading, PartReader, Scrape, ScrapeNumber,
-    ScrapeRecord, SegmentReader,
+    CpuManifest, CpuSample, CsvVersion, LongReading, PartError, PartReader, Scrape, ScrapeNumber,
+    ScrapeRecord, SegmentReader, Simulated, SocketRead,
 };
 
 /// How a run is written.
@@ -46,6 +46,11 @@ pub struct Recovery {
     pub csv_rows_left_out: u64,
     /// Per target, the highest number of its scrapes; numbering goes on from there.
     pub last_seq: BTreeMap<String, u64>,
+    /// The sockets of the last part, by node and number, and when the last recorded reading of each was read, in
+    /// microseconds of the node's clock, where its page said so.
+    pub sockets: BTreeMap<(String, u32), Option<i64>>,
+    /// Whether the rows of the parts are of simulated machines; `None` where no part says so.
+    pub simulated: Option<Simulated>,
     /// The manifest of the recording before, when it ended in order.
     pub manifest: Option<CpuManifest>,
     /// What could not be read and was not needed: each a line for the log.
@@ -91,6 +96,8 @@ impl RunWriter {
             recovery.sealed.add(seal(&paths, number)?);
         }
         last_numbers(&paths, &mut recovery)?;
+        last_reads(&paths, &mut recovery)?;
+        recovery.simulated = simulated(&paths)?;
         last_manifest(&paths, &mut recovery);
 
         let number = paths.next_number()?;
@@ -223,6 +230,34 @@ fn last_numbers(paths: &RunPaths, recovery: &mut Recovery) -> Result<(), RunErro
                 }
             }
         }
+    }
+    Ok(())
+}
+
+/// Sums up what the footers of the parts say. One that cannot be read was named by now.
+fn simulated(paths: &RunPaths) -> Result<Option<Simulated>, RunError> {
+    let parts = paths.parts::<CpuSample>()?;
+    let words = parts.into_iter().filter_map(|number| {
+        let part = PartReader::<SocketRead>::open(&paths.part::<CpuSample>(number)).ok()?;
+        part.simulated().and_then(Simulated::from_word)
+    });
+    Ok(words.reduce(Simulated::and))
+}
+
+/// Finds the sockets of the last part. One that is in an older part only was read too long ago to be met again.
+fn last_reads(paths: &RunPaths, recovery: &mut Recovery) -> Result<(), RunError> {
+    let Some(number) = paths.parts::<CpuSample>()?.last().copied() else { return Ok(()) };
+    let read = |recovery: &mut Recovery| -> Result<(), PartError> {
+        for row in PartReader::<SocketRead>::open(&paths.part::<CpuSample>(number))? {
+            let row = row?;
+            // Sorted by time within a socket: the last one stays. A withheld row has no time of its own.
+            let last = recovery.sockets.entry((row.hostname, row.socket_id)).or_default();
+            *last = row.sensor_time_us.or(*last);
+        }
+        Ok(())
+    };
+    if let Err(error) = read(recovery) {
+        recovery.warnings.push(error.to_string());
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ impl CsvReason {
 /// A line and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CsvPlace {
-    /// Line number, from 1.
+    /// Line number, from 1; 0 for the last line of a torn file, which is found from the end and not counted.
     pub line: u64,
     /// What was found and what was expected.
     pub what: String,
@@ -53,7 +53,10 @@ const PLACES_MAX: usize = 8;
 impl fmt::Display for CsvIssue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} lines)", self.reason.as_str(), self.count)?;
-        self.places.iter().try_for_each(|place| write!(f, "; line {}: {}", place.line, place.what))
+        self.places.iter().try_for_each(|place| match place.line {
+            0 => write!(f, "; {}", place.what),
+            line => write!(f, "; line {line}: {}", place.what),
+        })
     }
 }
 
