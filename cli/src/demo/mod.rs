@@ -123,10 +123,8 @@ fn start_exporters(
     for machine in machines {
         let sysfs = Sysfs::new(simulation.sysfs_root(&machine.name)?, None);
         let address = ([127, 0, 0, 1], 0).into();
-        let config = Config {
-            interval: INTERVAL,
-            ..Config::of_files(address, SourceChoice::Auto, sysfs)
-        };
+        let config =
+            Config { interval: INTERVAL, ..Config::of_files(address, SourceChoice::Auto, sysfs) };
         starting.push((machine.name.clone(), thread::spawn(move || Exporter::start(&config))));
     }
     let mut exporters = Vec::new();
