@@ -168,7 +168,7 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const DCGM_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Climbs the ladder, past the rungs of one source if that is known to be dead. Takes at most two probes of
-/// the deadline each and the pause between them for files, and [`DCGM_DEADLINE`].
+/// the deadline each and the pause between them for files, and `DCGM_DEADLINE`.
 pub fn climb(ground: &Ground, dead: Option<Source>) -> Result<Chosen, NoSource> {
     let mut reasons = Vec::new();
     for source in ground.choice.sources().iter().filter(|source| Some(**source) != dead) {
