@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::cell::Limits;
 use crate::ladder::SourceChoice;
+use crate::sources::{dcgm, nvml};
 use crate::sysfs::Sysfs;
 
 /// What the operator typed.
@@ -38,7 +39,26 @@ pub struct ExporterArgs {
     /// Directory of hwmon devices, in place of SYSFS_ROOT/class/hwmon.
     #[arg(long, value_name = "DIR")]
     pub hwmon_root: Option<PathBuf>,
+
+    /// NVIDIA's library of GPUs, for module power [default: libnvidia-ml.so.1, libnvidia-ml.so]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_nvml")]
+    pub nvml_library: Option<PathBuf>,
+
+    /// Leaves NVML alone: it initialises every GPU of the node.
+    #[arg(long)]
+    pub no_nvml: bool,
+
+    /// DCGM's library [default: libdcgm.so.4, libdcgm.so.3, libdcgm.so]
+    #[arg(long, value_name = "PATH")]
+    pub dcgm_library: Option<PathBuf>,
+
+    /// Address of the system's DCGM engine; where none answers, one is started in this process.
+    #[arg(long, default_value = DCGM_ADDRESS, value_name = "HOST[:PORT]")]
+    pub dcgm_address: String,
 }
+
+/// Where nv-hostengine listens unless it is told otherwise; without a port it is 5555.
+const DCGM_ADDRESS: &str = "127.0.0.1";
 
 /// The shortest interval. Faster reads measure the firmware's refresh and cost the workload more than
 /// they tell.
@@ -70,7 +90,29 @@ pub struct Config {
     pub interval: Duration,
     /// How long readings live and reads may take.
     pub limits: Limits,
+    /// How long the source of the CPUs may be dead before another is looked for.
+    pub dead_after: Duration,
+    /// NVML libraries to try, in their order. None: NVML is left alone.
+    pub nvml: Vec<PathBuf>,
+    /// Where DCGM is.
+    pub dcgm: dcgm::Access,
 }
+
+impl Config {
+    /// How to run over a simulated machine: this one's libraries are left alone.
+    pub fn of_files(address: SocketAddr, source: SourceChoice, sysfs: Sysfs) -> Self {
+        let dcgm = dcgm::Access::new(Vec::new(), DCGM_ADDRESS.to_owned());
+        let limits = Limits { stale_after: STALE_AFTER_MIN, read_deadline: READ_DEADLINE };
+        let (interval, dead_after) = (INTERVAL, DEAD_AFTER);
+        Self { address, source, sysfs, interval, limits, dead_after, nvml: Vec::new(), dcgm }
+    }
+}
+
+/// The usual time between two reads.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// A source that has given nothing for so long is not going to: twenty times what makes a reading stale.
+const DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// The default age at which a reading is stale, for intervals of a second and less.
 const STALE_AFTER_MIN: Duration = Duration::from_secs(3);
@@ -88,12 +130,25 @@ impl ExporterArgs {
                 self.interval
             ));
         }
+        let sysfs = Sysfs::new(self.sysfs_root, self.hwmon_root);
+        let is_simulated = sysfs.is_simulated();
+        // A simulated node must not be measured in part by this machine, unless somebody says so.
+        let libraries = |named: Option<PathBuf>, usual: &[&str]| match named {
+            Some(path) => vec![path],
+            None if is_simulated => Vec::new(),
+            None => usual.iter().map(PathBuf::from).collect(),
+        };
+        let nvml = libraries(self.nvml_library, &nvml::LIBRARY_NAMES);
+        let dcgm = libraries(self.dcgm_library, &dcgm::LIBRARY_NAMES);
         Ok(Config {
             address: SocketAddr::new(self.bind, self.port),
             source: self.source,
-            sysfs: Sysfs::new(self.sysfs_root, self.hwmon_root),
+            sysfs,
             interval: self.interval,
             limits: Limits { stale_after, read_deadline: READ_DEADLINE },
+            dead_after: DEAD_AFTER,
+            nvml: if self.no_nvml { Vec::new() } else { nvml },
+            dcgm: dcgm::Access::new(dcgm, self.dcgm_address),
         })
     }
 }

@@ -1,67 +1,92 @@
-//! All sensors of a node and the threads that keep them read: what discovery finds gets a worker, what
-//! vanishes is kept as lost, what comes back under another number goes on under its own identity.
+//! What is measured on a node and how it stands: the source of its CPUs, which is replaced when it dies for
+//! good, and the modules of its GPUs beside it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tracing::{info, warn};
 
-use crate::cell::{Cell, Limits, Overdue};
+use crate::base::Base;
+use crate::cell::{Cell, Limits, Overdue, Verdict};
 use crate::clock::Now;
 use crate::failure::Failure;
 use crate::health::Health;
-use crate::ladder::{Chosen, Rung};
-use crate::sensor::{Sensor, Source};
-use crate::sources;
-use crate::sysfs::Sysfs;
-use crate::worker::{Schedule, Worker};
+use crate::ladder::{Chosen, Ground, climb};
+use crate::library::LibraryThread;
+use crate::module::modules;
+use crate::sensor::Source;
+use crate::vigil::{Said, Seen, Vigil};
 
-/// What is measured on a node, and how it stands.
+/// What is measured on a node.
 #[derive(Debug)]
 pub struct Board {
-    /// Who reads.
-    pub source: Source,
-    /// The rung that the ladder stopped at.
-    pub rung: Rung,
     /// How long readings live and reads may take.
     pub limits: Limits,
     /// Whether the sensors are simulated.
     pub is_simulated: bool,
-    /// Counters of the exporter itself.
-    pub health: Arc<Health>,
-    sysfs: Sysfs,
-    schedule: Schedule,
-    cells: RwLock<Vec<Arc<Cell>>>,
-    workers: Mutex<Vec<(String, Worker)>>,
+    ground: Ground,
+    base: RwLock<Arc<Base>>,
+    nvml: Option<LibraryThread>,
+    watching: Mutex<Watching>,
+    decline: Mutex<Decline>,
+}
+
+/// What the watch remembers.
+#[derive(Debug, Default)]
+struct Watching {
+    of_base: Vigil,
+    of_nvml: Vigil,
+}
+
+/// How the source of the CPUs goes down.
+#[derive(Debug)]
+struct Decline {
+    /// When a socket had fresh power for the last time, or another source was looked for.
+    last_sign: Now,
+    /// Whether it was said that there is no other source.
+    is_told: bool,
 }
 
 impl Board {
-    /// Starts a worker for every sensor that the ladder chose.
+    /// Starts reading what the ladder chose. `nvml` is the thread of that library, if it is to be read.
     pub fn start(
         chosen: Chosen,
-        sysfs: Sysfs,
-        interval: Duration,
+        ground: Ground,
+        nvml: Option<LibraryThread>,
         limits: Limits,
     ) -> io::Result<Arc<Self>> {
-        let board = Self {
-            source: chosen.source,
-            rung: chosen.rung,
+        let base = Base::start(chosen, &ground)?;
+        Ok(Arc::new(Self {
             limits,
-            is_simulated: sysfs.is_simulated(),
-            health: Arc::default(),
-            sysfs,
-            schedule: Schedule { origin: Instant::now(), interval },
-            cells: RwLock::default(),
-            workers: Mutex::default(),
-        };
-        board.reconcile(chosen.sensors)?;
-        Ok(Arc::new(board))
+            is_simulated: ground.sysfs.is_simulated(),
+            ground,
+            base: RwLock::new(Arc::new(base)),
+            nvml,
+            watching: Mutex::default(),
+            decline: Mutex::new(Decline { last_sign: Now::read(), is_told: false }),
+        }))
     }
 
-    /// The sensors, lost ones included, ordered by where they stand.
+    /// The source that the CPUs are measured with now.
+    pub fn base(&self) -> Arc<Base> {
+        Arc::clone(&self.base.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The library of GPUs.
+    pub fn nvml(&self) -> Option<&LibraryThread> {
+        self.nvml.as_ref()
+    }
+
+    /// Counters of the exporter itself.
+    pub fn health(&self) -> &Health {
+        &self.ground.health
+    }
+
+    /// The sensors of the CPUs, lost ones included, ordered by where they stand.
     pub fn cells(&self) -> Vec<Arc<Cell>> {
-        self.cells.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.base().cells()
     }
 
     /// Whether a whole socket's power is fresh now.
@@ -73,20 +98,71 @@ impl Board {
 
     /// Discovers again, and follows what changed.
     pub fn rediscover(&self) -> io::Result<()> {
-        // No sensor at all is a finding like any other: all are lost.
-        let found = sources::discover(self.source, &self.sysfs).unwrap_or_default();
-        self.reconcile(found)
+        self.base().rediscover(&self.ground)
     }
 
-    /// Counts reads that have become overdue, and logs the first of a row.
+    /// Looks for another source once the present one has given no socket's power for `dead_after`. Its
+    /// series end where those of the other begin: they have other names, because they mean other things.
+    pub fn reconsider(&self, now: Now, dead_after: Duration) -> io::Result<()> {
+        let mut decline = self.decline.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_ready(now) {
+            *decline = Decline { last_sign: now, is_told: false };
+            return Ok(());
+        }
+        if now.since(&decline.last_sign) < dead_after {
+            return Ok(());
+        }
+        decline.last_sign = now;
+        let was = self.base().source().as_str();
+        match climb(&self.ground, Some(self.base().source())) {
+            Ok(chosen) => {
+                let base = Arc::new(Base::start(chosen, &self.ground)?);
+                let (is, rung) = (base.source().as_str(), base.rung().as_str());
+                warn!(
+                    was,
+                    is, rung, "no socket was read for {dead_after:?}: another source is chosen"
+                );
+                let mut place = self.base.write().unwrap_or_else(PoisonError::into_inner);
+                let before = std::mem::replace(&mut *place, base);
+                drop(place);
+                drop(before); // it may have a library to release, and no reader waits for that
+                *decline = Decline { last_sign: now, is_told: false };
+            }
+            Err(reasons) if !decline.is_told => {
+                warn!(
+                    source = was,
+                    "no socket was read for {dead_after:?}, and nothing else: {reasons}"
+                );
+                decline.is_told = true;
+            }
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Counts reads that have become overdue, and logs what begins and what ends.
     pub fn watch(&self, now: Now) {
-        for cell in self.cells() {
+        let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
+        let base = self.base();
+        match base.library() {
+            None => self.watch_files(&base.cells(), now),
+            Some(library) => self.watch_library(library, &mut watching.of_base, now),
+        }
+        let Some(nvml) = &self.nvml else { return };
+        self.watch_library(nvml, &mut watching.of_nvml, now);
+        let sockets = base.cells().iter().filter_map(|cell| cell.sensor.socket).collect();
+        self.watch_sockets(nvml, &mut watching.of_nvml, &sockets, now);
+    }
+
+    fn watch_files(&self, cells: &[Arc<Cell>], now: Now) {
+        for cell in cells {
             let Some(overdue) = cell.becomes_overdue(now, self.limits) else { continue };
-            self.health.count(self.source, Failure::Timeout);
+            let sensor = &cell.sensor;
+            self.health().count(sensor.source, Failure::Timeout);
             if overdue == Overdue::First {
                 warn!(
-                    source = self.source.as_str(),
-                    sensor = cell.sensor.id,
+                    source = sensor.source.as_str(),
+                    sensor = sensor.id,
                     "a read has not come back within {:?}",
                     self.limits.read_deadline
                 );
@@ -94,80 +170,48 @@ impl Board {
         }
     }
 
-    fn reconcile(&self, found: Vec<Sensor>) -> io::Result<()> {
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut cells = self.cells();
-        for change in changes(&cells, found) {
-            match change {
-                Change::Lose(place) => {
-                    let cell = &cells[place];
-                    cell.lose();
-                    workers.retain(|(id, _)| *id != cell.sensor.id);
-                    warn!(
-                        source = self.source.as_str(),
-                        sensor = cell.sensor.id,
-                        "sensor vanished"
-                    );
-                }
-                Change::Move(place, sensor) => {
-                    let was = &cells[place].sensor.channel;
-                    info!(
-                        sensor = sensor.id,
-                        was,
-                        now = sensor.channel,
-                        "sensor moved or came back"
-                    );
-                    workers.retain(|(id, _)| *id != sensor.id);
-                    let cell = Arc::new(cells[place].moved_to(sensor));
-                    workers.push((cell.sensor.id.clone(), self.worker(&cell)?));
-                    cells[place] = cell;
-                }
-                Change::Add(sensor) => {
-                    let cell = Arc::new(Cell::new(sensor));
-                    workers.push((cell.sensor.id.clone(), self.worker(&cell)?));
-                    cells.push(cell);
-                }
+    fn watch_library(&self, library: &LibraryThread, vigil: &mut Vigil, now: Now) {
+        // Before the verdicts: what is judged afterwards was read under this status or a later one.
+        let status = library.status();
+        let cells = library.cells();
+        for cell in &cells {
+            if cell.becomes_overdue(now, self.limits).is_some() {
+                self.health().count(library.source, Failure::Timeout);
             }
         }
-        cells.sort_by(|a, b| a.sensor.channel.cmp(&b.sensor.channel));
-        *self.cells.write().unwrap_or_else(PoisonError::into_inner) = cells;
-        Ok(())
+        let verdicts = self.verdicts(&cells, now);
+        let seen = seen(&cells, &verdicts);
+        let modules = modules(seen.iter().copied());
+        say(library.source, vigil.look(&status, &seen, &modules, now, self.limits));
     }
 
-    fn worker(&self, cell: &Arc<Cell>) -> io::Result<Worker> {
-        let health = Arc::clone(&self.health);
-        Worker::start(Arc::clone(cell), self.sysfs.clone(), health, self.schedule)
+    fn watch_sockets(
+        &self,
+        library: &LibraryThread,
+        vigil: &mut Vigil,
+        cpu_sockets: &BTreeSet<u32>,
+        now: Now,
+    ) {
+        let cells = library.cells();
+        let verdicts = self.verdicts(&cells, now);
+        say(library.source, vigil.look_at_sockets(&seen(&cells, &verdicts), cpu_sockets));
+    }
+
+    fn verdicts(&self, cells: &[Arc<Cell>], now: Now) -> Vec<Verdict> {
+        cells.iter().map(|cell| cell.judge(now, self.limits)).collect()
     }
 }
 
-/// What discovery changes.
-#[derive(Debug, PartialEq)]
-enum Change {
-    /// The cell at this place is gone.
-    Lose(usize),
-    /// The cell at this place stands elsewhere, or is back.
-    Move(usize, Sensor),
-    /// A sensor that was never seen.
-    Add(Sensor),
+fn seen<'a>(cells: &'a [Arc<Cell>], verdicts: &'a [Verdict]) -> Vec<Seen<'a>> {
+    cells.iter().map(|cell| &cell.sensor).zip(verdicts).collect()
 }
 
-/// The changes from what is known to what was found, by identity.
-fn changes(known: &[Arc<Cell>], found: Vec<Sensor>) -> Vec<Change> {
-    let is_found = |cell: &Cell| found.iter().any(|sensor| sensor.id == cell.sensor.id);
-    let mut changes: Vec<Change> = known
-        .iter()
-        .enumerate()
-        .filter(|(_, cell)| cell.is_present() && !is_found(cell))
-        .map(|(place, _)| Change::Lose(place))
-        .collect();
-    for sensor in found {
-        match known.iter().position(|cell| cell.sensor.id == sensor.id) {
-            None => changes.push(Change::Add(sensor)),
-            Some(place) if known[place].sensor != sensor || !known[place].is_present() => {
-                changes.push(Change::Move(place, sensor));
-            }
-            Some(_) => {}
+fn say(source: Source, said: Vec<Said>) {
+    let source = source.as_str();
+    for said in said {
+        match said {
+            Said::Warn(text) => warn!(source, "{text}"),
+            Said::Info(text) => info!(source, "{text}"),
         }
     }
-    changes
 }

@@ -94,7 +94,7 @@ impl Cell {
     pub fn new(sensor: Sensor) -> Self {
         let energy = match sensor.meter {
             Meter::Energy { range_uj, .. } => Some(Epochs::new(range_uj, ZONE_WATTS_MAX * 1e6)),
-            Meter::Power { .. } => None,
+            Meter::Power { .. } | Meter::Entity(_) | Meter::Gpu(_) => None,
         };
         let latest = Latest {
             is_present: true,
@@ -169,6 +169,11 @@ impl Cell {
         }
         latest.overdue_counted = true;
         Some(if latest.overdue_before { Overdue::Again } else { Overdue::First })
+    }
+
+    /// Whether the last read said that the device is gone, although discovery finds it.
+    pub fn is_gone(&self) -> bool {
+        self.lock().outcome.is_some_and(|outcome| outcome.watts == Err(Failure::Gone))
     }
 
     /// Whether any read has come back.

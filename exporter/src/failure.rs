@@ -40,11 +40,23 @@ pub enum Failure {
     HostSuspended,
     /// A rate needs two reads, and there is one.
     FirstRead,
+    /// The device says that it does not measure this.
+    NotSupported,
+    /// DCGM has no value yet.
+    Blank,
+    /// DCGM or NVML knows no such field or device.
+    NotFound,
+    /// DCGM or NVML refuses us the value.
+    NotPermitted,
+    /// The library does not serve now: no driver, no engine, or it has to be initialised again.
+    Disconnected,
+    /// The library's own time of the value lies ahead of this node's clock.
+    Ahead,
 }
 
 impl Failure {
     /// All of them, in the order of their counters.
-    pub const ALL: [Failure; 16] = [
+    pub const ALL: [Failure; 22] = [
         Self::Denied,
         Self::Gone,
         Self::NoData,
@@ -61,6 +73,12 @@ impl Failure {
         Self::CounterReset,
         Self::HostSuspended,
         Self::FirstRead,
+        Self::NotSupported,
+        Self::Blank,
+        Self::NotFound,
+        Self::NotPermitted,
+        Self::Disconnected,
+        Self::Ahead,
     ];
 
     /// What an error of the operating system means for a sensor.
@@ -101,20 +119,30 @@ impl Failure {
             Self::CounterReset => "counter_reset",
             Self::HostSuspended => "host_suspended",
             Self::FirstRead => "first_read",
+            Self::NotSupported => "not_supported",
+            Self::Blank => "blank",
+            Self::NotFound => "not_found",
+            Self::NotPermitted => "not_permitted",
+            Self::Disconnected => "disconnected",
+            Self::Ahead => "ahead",
         }
     }
 
     /// The state of a reading that failed this way.
     pub fn state(self) -> State {
         match self {
-            Self::Denied => State::Denied,
+            Self::Denied | Self::NotPermitted => State::Denied,
             Self::Gone => State::Lost,
+            Self::NotSupported => State::Unsupported,
             Self::NoData | Self::SensorUnknown | Self::Zero | Self::FirstRead => State::Unavailable,
+            Self::Blank | Self::NotFound | Self::Disconnected => State::Unavailable,
             Self::SwitchedOff => State::Disabled,
             Self::Busy | Self::HostSuspended => State::Suspended,
             Self::Io | Self::Malformed => State::Transient,
             Self::Timeout => State::Stale,
-            Self::Negative | Self::OverLimit | Self::ImplausibleStep => State::Implausible,
+            Self::Negative | Self::OverLimit | Self::ImplausibleStep | Self::Ahead => {
+                State::Implausible
+            }
             Self::CounterReset => State::Transient,
         }
     }

@@ -35,6 +35,31 @@ pub const ENERGY_SINCE: Family<'static> = gauge(
     "Unix time from which the zone's energy is counted; it changes when the counter begins anew.",
 );
 
+/// Labels: socket, field_id, source. Names, order and six decimals are a wire contract. No field covers a
+/// whole socket.
+pub const DCGM_WATTS: Family<'static> = gauge(
+    "cpu_power_dcgm_watts",
+    "Power of one rail of a CPU socket, read through DCGM, in watts: field 1130 is the rail of the cores, 1132 SysIO; neither covers the whole socket.",
+);
+
+/// Labels: type, socket, gpus, source. Names, order and six decimals are a wire contract.
+pub const NVML_WATTS: Family<'static> = gauge(
+    "cpu_power_nvml_watts",
+    "Power of the whole superchip module of a socket, read through NVML, in watts: its CPU, its GPUs, the memory of both, and regulators. The mean of what its GPUs report.",
+);
+
+/// Labels: gpu, uuid, pci, socket, source.
+pub const MODULE_WATTS: Family<'static> = gauge(
+    "gpu_module_power_watts",
+    "Power of the whole superchip module as one of its GPUs reports it, in watts; mean of one second.",
+);
+
+/// Labels: socket, source.
+pub const MODULE_SPREAD: Family<'static> = gauge(
+    "gpu_module_spread_ratio",
+    "Highest less lowest report of one module's power as a fraction of their mean; above 0.05 the mean is withheld.",
+);
+
 /// Labels: source, sensor.
 pub const READING_TIMESTAMP: Family<'static> = gauge(
     "power_reading_timestamp_seconds",
@@ -89,11 +114,15 @@ pub const BUILD_INFO: Family<'static> =
     gauge("power_exporter_build_info", "Version of the exporter; always 1.");
 
 /// All of them.
-pub const ALL: [&Family<'static>; 15] = [
+pub const ALL: [&Family<'static>; 19] = [
     &ACPI_WATTS,
+    &DCGM_WATTS,
     &RAPL_WATTS,
     &ENERGY_JOULES,
     &ENERGY_SINCE,
+    &NVML_WATTS,
+    &MODULE_WATTS,
+    &MODULE_SPREAD,
     &READING_TIMESTAMP,
     &READING_WINDOW,
     &SENSOR_STATE,

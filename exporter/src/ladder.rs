@@ -4,16 +4,21 @@
 //! would make a run of nothing. A rung is taken only when a whole socket's power has been read.
 
 use std::fmt;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tracing::warn;
 
+use crate::args::Config;
 use crate::failure::Failure;
+use crate::health::Health;
+use crate::library::{LibraryThread, Standing};
 use crate::sensor::{Measure, Sensor, Source};
+use crate::sources::dcgm::{Access, Dcgm};
 use crate::sources::{self, acpi, rapl};
 use crate::sysfs::Sysfs;
+use crate::worker::Schedule;
 
 /// What the operator asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -33,8 +38,10 @@ pub enum SourceChoice {
 pub enum Rung {
     /// ACPI power_meter with a live socket total.
     Acpi,
-    /// DCGM CPU entities. Its place is kept; this version does not read DCGM.
+    /// DCGM fields 1130 and 1132, with a live 1130.
     Dcgm,
+    /// DCGM field 1130 alone, live.
+    Dcgm1130,
     /// Powercap zones with a package counter that moves.
     Rapl,
 }
@@ -45,46 +52,107 @@ impl Rung {
         match self {
             Self::Acpi => "acpi",
             Self::Dcgm => "dcgm",
+            Self::Dcgm1130 => "dcgm_1130",
             Self::Rapl => "rapl",
+        }
+    }
+
+    /// Who reads on this rung.
+    pub fn source(self) -> Source {
+        match self {
+            Self::Acpi => Source::Acpi,
+            Self::Dcgm | Self::Dcgm1130 => Source::Dcgm,
+            Self::Rapl => Source::Rapl,
         }
     }
 }
 
 impl SourceChoice {
-    /// The rungs to try, in order.
-    fn rungs(self) -> &'static [Rung] {
+    /// The sources to try, in order. DCGM has two rungs, which one opening of its library tries.
+    fn sources(self) -> &'static [Source] {
         match self {
-            Self::Auto => &[Rung::Acpi, Rung::Dcgm, Rung::Rapl],
-            Self::Acpi => &[Rung::Acpi],
-            Self::Dcgm => &[Rung::Dcgm],
-            Self::Rapl => &[Rung::Rapl],
+            Self::Auto => &[Source::Acpi, Source::Dcgm, Source::Rapl],
+            Self::Acpi => &[Source::Acpi],
+            Self::Dcgm => &[Source::Dcgm],
+            Self::Rapl => &[Source::Rapl],
+        }
+    }
+}
+
+/// What the ladder stands on: where sensors are, and how they are read.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    /// Which rungs to try.
+    pub choice: SourceChoice,
+    /// The tree to read.
+    pub sysfs: Sysfs,
+    /// Where DCGM is.
+    pub dcgm: Access,
+    /// When sensors are read.
+    pub schedule: Schedule,
+    /// Where reads are counted.
+    pub health: Arc<Health>,
+    /// How long a read of a file may take.
+    pub deadline: Duration,
+    /// The pause before a source that reads nothing is asked once more.
+    pub retry_pause: Duration,
+}
+
+impl Ground {
+    /// What a configuration stands for, with the schedule beginning now.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            choice: config.source,
+            sysfs: config.sysfs.clone(),
+            dcgm: config.dcgm.clone(),
+            schedule: Schedule { origin: Instant::now(), interval: config.interval },
+            health: Arc::default(),
+            deadline: config.limits.read_deadline,
+            retry_pause: RETRY_PAUSE,
         }
     }
 }
 
 /// What the ladder chose.
 #[derive(Debug)]
-pub struct Chosen {
-    /// Who reads.
-    pub source: Source,
+pub enum Chosen {
+    /// Sensors that are files, to be read by workers: all of the source, not only the live ones.
+    Files {
+        /// The rung it stood on.
+        rung: Rung,
+        /// The sensors.
+        sensors: Vec<Sensor>,
+    },
+    /// A library that has been read already.
+    Library {
+        /// The rung it stood on.
+        rung: Rung,
+        /// Its thread.
+        thread: LibraryThread,
+    },
+}
+
+impl Chosen {
     /// The rung it stood on.
-    pub rung: Rung,
-    /// All sensors of that source, not only the live ones.
-    pub sensors: Vec<Sensor>,
+    pub fn rung(&self) -> Rung {
+        match self {
+            Self::Files { rung, .. } | Self::Library { rung, .. } => *rung,
+        }
+    }
 }
 
 /// No rung held. Carries every reason, and says them on one line.
 #[derive(Debug)]
 pub struct NoSource {
-    reasons: Vec<(Rung, String)>,
+    reasons: Vec<(Source, String)>,
 }
 
 impl fmt::Display for NoSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("no usable power source")?;
-        for (place, (rung, reason)) in self.reasons.iter().enumerate() {
+        for (place, (source, reason)) in self.reasons.iter().enumerate() {
             let before = if place == 0 { ":" } else { ";" };
-            write!(f, "{before} {}: {reason}", rung.as_str())?;
+            write!(f, "{before} {}: {reason}", source.as_str())?;
         }
         Ok(())
     }
@@ -94,40 +162,56 @@ impl std::error::Error for NoSource {}
 
 /// The pause before a source that reads nothing is asked once more: a firmware average can be zero
 /// on the first poll after a boot.
-pub const RETRY_PAUSE: Duration = Duration::from_secs(1);
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Climbs the ladder. Takes at most two probes of `deadline` each and the pause between them per rung.
-pub fn climb(
-    choice: SourceChoice,
-    sysfs: &Sysfs,
-    deadline: Duration,
-    retry_pause: Duration,
-) -> Result<Chosen, NoSource> {
+/// How long DCGM's set-up may take: an engine that starts inside this process loads its modules first.
+const DCGM_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Climbs the ladder, past the rungs of one source if that is known to be dead. Takes at most two probes of
+/// the deadline each and the pause between them for files, and `DCGM_DEADLINE`.
+pub fn climb(ground: &Ground, dead: Option<Source>) -> Result<Chosen, NoSource> {
     let mut reasons = Vec::new();
-    for rung in choice.rungs() {
-        let tried = match rung {
-            Rung::Acpi => try_acpi(sysfs, deadline, retry_pause),
-            Rung::Dcgm => Err("this version does not read DCGM".to_owned()),
-            Rung::Rapl => try_rapl(sysfs, deadline, retry_pause),
+    for source in ground.choice.sources().iter().filter(|source| Some(**source) != dead) {
+        let tried = match source {
+            Source::Acpi => try_acpi(ground),
+            Source::Dcgm => try_dcgm(ground),
+            Source::Rapl => try_rapl(ground),
+            Source::Nvml => continue, // of GPUs, and on no rung
         };
         match tried {
-            Ok((source, sensors)) => return Ok(Chosen { source, rung: *rung, sensors }),
+            Ok(chosen) => return Ok(chosen),
             Err(reason) => {
-                if choice == SourceChoice::Auto {
-                    warn!(rung = rung.as_str(), reason, "not usable, stepping down");
+                if ground.choice == SourceChoice::Auto {
+                    warn!(source = source.as_str(), reason, "not usable, stepping down");
                 }
-                reasons.push((*rung, reason));
+                reasons.push((*source, reason));
             }
         }
     }
     Err(NoSource { reasons })
 }
 
-fn try_acpi(
-    sysfs: &Sysfs,
-    deadline: Duration,
-    retry_pause: Duration,
-) -> Result<(Source, Vec<Sensor>), String> {
+/// Opens the library on the thread that will go on reading it.
+fn try_dcgm(ground: &Ground) -> Result<Chosen, String> {
+    if ground.dcgm.libraries.is_empty() {
+        return Err("no library of it is to be used".to_owned());
+    }
+    let Some(library) = Dcgm::take(&ground.dcgm, ground.schedule.interval) else {
+        return Err("an earlier call of its library has not come back".to_owned());
+    };
+    let health = Arc::clone(&ground.health);
+    let thread = LibraryThread::start(Source::Dcgm, library, health, ground.schedule)
+        .map_err(|error| format!("cannot start its thread: {error}"))?;
+    match thread.first_attempt(DCGM_DEADLINE) {
+        Standing::Open => Ok(Chosen::Library { rung: Rung::Dcgm, thread }),
+        Standing::Absent(reason) | Standing::Down(reason) => Err(reason),
+        Standing::Opening => Err(format!("has not come back within {DCGM_DEADLINE:?}")),
+    }
+}
+
+fn try_acpi(ground: &Ground) -> Result<Chosen, String> {
+    let Ground { sysfs, deadline, retry_pause, .. } = ground;
+    let (deadline, retry_pause) = (*deadline, *retry_pause);
     let sensors = discover(Source::Acpi, sysfs, deadline)?;
     let totals = socket_power(&sensors);
     if totals.is_empty() {
@@ -139,16 +223,14 @@ fn try_acpi(
         outcomes = read_all(sysfs, &totals, deadline);
     }
     if outcomes.iter().any(Result::is_ok) {
-        return Ok((Source::Acpi, sensors));
+        return Ok(Chosen::Files { rung: Rung::Acpi, sensors });
     }
     Err(format!("no socket total reads above zero, asked twice: {}", failures(&totals, &outcomes)))
 }
 
-fn try_rapl(
-    sysfs: &Sysfs,
-    deadline: Duration,
-    retry_pause: Duration,
-) -> Result<(Source, Vec<Sensor>), String> {
+fn try_rapl(ground: &Ground) -> Result<Chosen, String> {
+    let Ground { sysfs, deadline, retry_pause, .. } = ground;
+    let (deadline, retry_pause) = (*deadline, *retry_pause);
     let sensors = discover(Source::Rapl, sysfs, deadline)?;
     let packages = socket_power(&sensors);
     if packages.is_empty() {
@@ -169,7 +251,7 @@ fn try_rapl(
         _ => false,
     };
     if before.iter().zip(&after).any(moved) {
-        return Ok((Source::Rapl, sensors));
+        return Ok(Chosen::Files { rung: Rung::Rapl, sensors });
     }
     Err(format!("no package counter moved within {retry_pause:?}"))
 }

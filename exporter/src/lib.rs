@@ -1,14 +1,15 @@
 //! The exporter: on each node, sensors become readings, and readings a page that Prometheus scrapes.
 //!
-//! Data flows one way. [`sources`] find sensors in a [`sysfs`] tree; the [`ladder`] proves which source
-//! is alive; a [`worker`] per sensor stores readings in a [`cell`]; the [`board`] keeps cells and
-//! workers in step with what discovery finds; [`page`] prints what may be published now; [`serve`]
-//! answers scrapes.
+//! Data flows one way. [`sources`] find sensors in a [`sysfs`] tree or a C [`library`]; the [`ladder`]
+//! proves which source is alive; a [`worker`] per file, or the one thread of a library, stores readings in
+//! a [`cell`]; the [`board`] keeps cells and readers in step with what discovery finds; [`page`] prints
+//! what may be published now; [`serve`] answers scrapes.
 //!
 //! What never happens here: a handler that waits for a sensor, a number without a fresh reading behind
 //! it, a zero for something unknown.
 
 pub mod args;
+pub mod base;
 pub mod board;
 pub mod cell;
 pub mod clock;
@@ -16,13 +17,21 @@ pub mod failure;
 pub mod families;
 pub mod health;
 pub mod ladder;
+pub mod library;
+pub mod module;
 pub mod page;
 pub mod program;
+pub mod roster;
 pub mod sensor;
 pub mod serve;
 pub mod sources;
 pub mod sysfs;
+pub mod vigil;
 pub mod worker;
+
+mod dcgm_error;
+mod dcgm_lib;
+mod nvml_lib;
 
 use std::future::Future;
 use std::io;
@@ -38,10 +47,17 @@ use tracing::info;
 use crate::args::Config;
 use crate::board::Board;
 use crate::clock::Now;
-use crate::ladder::NoSource;
+use crate::health::Health;
+use crate::ladder::{Ground, NoSource};
+use crate::library::LibraryThread;
+use crate::sensor::Source;
+use crate::sources::nvml::Nvml;
 
 /// How often discovery looks for sensors that came, went or moved.
 const REDISCOVER_EVERY: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether the chosen source has died for good.
+const RECONSIDER_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the watch looks for reads that hang.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
@@ -79,21 +95,28 @@ impl Exporter {
     /// a few seconds: call it where blocking is allowed.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let limits = config.limits;
-        let chosen =
-            ladder::climb(config.source, &config.sysfs, limits.read_deadline, ladder::RETRY_PAUSE)?;
+        let ground = Ground::of(config);
+        let chosen = ladder::climb(&ground, None)?;
+        let nvml = start_nvml(config, &ground).map_err(StartError::Thread)?;
+        let board = Board::start(chosen, ground, nvml, limits).map_err(StartError::Thread)?;
+        let (base, cells) = (board.base(), board.cells());
         info!(
-            source = chosen.source.as_str(),
-            rung = chosen.rung.as_str(),
-            sensors = chosen.sensors.len(),
+            source = base.source().as_str(),
+            rung = base.rung().as_str(),
+            sensors = cells.len(),
             "source chosen"
         );
-        let board = Board::start(chosen, config.sysfs.clone(), config.interval, limits)
-            .map_err(StartError::Thread)?;
         if board.is_simulated {
             tracing::warn!("the sensors are SIMULATED: nothing published here was measured");
         }
+        let dead_after = config.dead_after;
         look_after(&board, "watch", WATCH_EVERY, |board| board.watch(Now::read()))
             .and_then(|()| look_after(&board, "discovery", REDISCOVER_EVERY, rediscover))
+            .and_then(|()| {
+                look_after(&board, "ladder", RECONSIDER_EVERY, move |board| {
+                    reconsider(board, dead_after);
+                })
+            })
             .map_err(StartError::Thread)?;
         let until = Instant::now() + limits.read_deadline;
         while Instant::now() < until && !board.cells().iter().all(|cell| cell.has_been_read()) {
@@ -117,7 +140,7 @@ fn look_after(
     board: &Arc<Board>,
     name: &str,
     period: Duration,
-    work: fn(&Board),
+    work: impl Fn(&Board) + Send + 'static,
 ) -> io::Result<()> {
     let weak = Arc::downgrade(board);
     let until_gone = move || {
@@ -135,6 +158,22 @@ fn rediscover(board: &Board) {
     if let Err(error) = board.rediscover() {
         tracing::warn!(%error, "cannot start a worker for a sensor that was found");
     }
+}
+
+fn reconsider(board: &Board, dead_after: Duration) {
+    if let Err(error) = board.reconsider(Now::read(), dead_after) {
+        tracing::warn!(%error, "cannot start a worker for another source");
+    }
+}
+
+/// The thread of NVML, unless it is left alone.
+fn start_nvml(config: &Config, ground: &Ground) -> io::Result<Option<LibraryThread>> {
+    if config.nvml.is_empty() {
+        return Ok(None);
+    }
+    let library = Nvml::new(config.nvml.clone(), config.sysfs.clone());
+    let health: Arc<Health> = Arc::clone(&ground.health);
+    LibraryThread::start(Source::Nvml, library, health, ground.schedule).map(Some)
 }
 
 /// The whole program: starts, listens, serves until SIGINT or SIGTERM, drains.

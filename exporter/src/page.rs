@@ -3,35 +3,52 @@
 use std::sync::Arc;
 
 use wattscribe_parser::{Family, Format, Number, Writer};
+use wattscribe_rules::{ModuleMean, State};
 
+use crate::base::Base;
 use crate::board::Board;
-use crate::cell::{Cell, Verdict};
+use crate::cell::{Cell, Limits, Verdict};
 use crate::clock::Now;
 use crate::failure::Failure;
 use crate::families;
-use crate::health::DURATION_BOUNDS_S;
-use crate::sensor::{Kind, Source};
+use crate::health::{DURATION_BOUNDS_S, Health};
+use crate::library::{LibraryThread, Standing};
+use crate::module::{Module, modules};
+use crate::sensor::{Kind, Meter, Source};
+use crate::vigil::OPENING_MAX;
 
 /// Room for one sensor's lines, so that a page is built in one allocation.
 const SENSOR_BYTES: usize = 1024;
 
 /// The page as it stands at `now`.
 pub fn render(board: &Board, now: Now, format: Format) -> String {
-    let lines: Vec<Line> = board
-        .cells()
-        .into_iter()
-        .map(|cell| Line { verdict: cell.judge(now, board.limits), socket: socket(&cell), cell })
-        .collect();
-    let mut page = Writer::with_capacity(format, 4096 + lines.len() * SENSOR_BYTES);
+    let base = board.base();
+    let of_base = lines(base.cells(), now, board.limits);
+    let gpus = board.nvml().map(|library| lines(library.cells(), now, board.limits));
+    let gpus = gpus.unwrap_or_default();
+    let modules = modules(gpus.iter().map(|line| (&line.cell.sensor, &line.verdict)));
+    let count = of_base.len() + gpus.len();
+    let mut page = Writer::with_capacity(format, 4096 + count * SENSOR_BYTES);
     // The compatibility family comes first and is printed, headers included, even with no sample.
-    match board.source {
-        Source::Acpi => write_acpi(&mut page, &lines),
-        Source::Rapl => write_rapl(&mut page, &lines),
+    match base.source() {
+        Source::Dcgm => write_dcgm(&mut page, &of_base),
+        Source::Rapl => write_rapl(&mut page, &of_base),
+        Source::Acpi | Source::Nvml => write_acpi(&mut page, &of_base),
     }
+    write_modules(&mut page, &gpus, &modules);
+    let lines: Vec<Line> = of_base.into_iter().chain(gpus).collect();
     write_readings(&mut page, &lines);
     write_states(&mut page, &lines);
+    write_withheld(&mut page, &lines, &modules, &silent_libraries(&base, board, now));
+    write_sources(&mut page, &base, board, now);
     write_exporter(&mut page, board, now);
     page.finish()
+}
+
+fn lines(cells: Vec<Arc<Cell>>, now: Now, limits: Limits) -> Vec<Line> {
+    let line =
+        |cell: Arc<Cell>| Line { verdict: cell.judge(now, limits), socket: socket(&cell), cell };
+    cells.into_iter().map(line).collect()
 }
 
 /// One sensor on the page.
@@ -69,6 +86,59 @@ fn write_acpi(page: &mut Writer, lines: &[Line]) {
             line.source(),
         ];
         page.sample(&labels, Number::Fixed6(watts));
+    }
+}
+
+/// One CPU after the other, and of each the rail before SysIO: older readers take a CPU's first sample.
+fn write_dcgm(page: &mut Writer, lines: &[Line]) {
+    page.family(&families::DCGM_WATTS);
+    for line in lines {
+        let (Kind::CpuField(field), Some(watts)) = (line.cell.sensor.kind, line.verdict.watts)
+        else {
+            continue;
+        };
+        let id = field.id().to_string();
+        let labels = [("socket", line.socket.as_str()), ("field_id", &id), line.source()];
+        page.sample(&labels, Number::Fixed6(watts));
+    }
+}
+
+/// Modules, where there are any: most nodes have none, and no headers either.
+fn write_modules(page: &mut Writer, gpus: &[Line], modules: &[Module]) {
+    let source = ("source", Source::Nvml.as_str());
+    let is_mean = |module: &&Module| matches!(module.mean, ModuleMean::Mean { .. });
+    header(page, &families::NVML_WATTS, modules.iter().any(|module| is_mean(&module)));
+    for module in modules {
+        let ModuleMean::Mean { watts, .. } = module.mean else { continue };
+        let (socket, gpus) = (module.socket.to_string(), module.gpu_list());
+        let labels = [("type", "module"), ("socket", &socket), ("gpus", &gpus), source];
+        page.sample(&labels, Number::Fixed6(watts));
+    }
+    header(page, &families::MODULE_WATTS, gpus.iter().any(|line| line.verdict.watts.is_some()));
+    for line in gpus {
+        let (Meter::Gpu(gpu), Some(watts)) = (&line.cell.sensor.meter, line.verdict.watts) else {
+            continue;
+        };
+        let index = gpu.index.to_string();
+        let labels = [
+            ("gpu", index.as_str()),
+            ("uuid", &gpu.uuid),
+            ("pci", &gpu.pci),
+            ("socket", &line.socket),
+            line.source(),
+        ];
+        page.sample(&labels, Number::Fixed6(watts));
+    }
+    header(page, &families::MODULE_SPREAD, modules.iter().any(|module| module.spread().is_some()));
+    for module in modules {
+        let Some(spread) = module.spread() else { continue };
+        page.sample(&[("socket", &module.socket.to_string()), source], Number::Fixed6(spread));
+    }
+}
+
+fn header(page: &mut Writer, family: &Family<'_>, is_there: bool) {
+    if is_there {
+        page.family(family);
     }
 }
 
@@ -116,7 +186,7 @@ fn write_readings(page: &mut Writer, lines: &[Line]) {
     }
 }
 
-/// What each sensor is, the state of its reading, and why a value is missing.
+/// What each sensor is, and the state of its reading.
 fn write_states(page: &mut Writer, lines: &[Line]) {
     page.family(&families::SENSOR_INFO);
     for line in lines {
@@ -137,29 +207,86 @@ fn write_states(page: &mut Writer, lines: &[Line]) {
         let state = ("state", line.verdict.state.as_str());
         page.sample(&[line.source(), line.sensor(), state], Number::Integer(1));
     }
+}
+
+/// Why values are missing: of sensors, of modules whose GPUs disagree, of all that a silent library has.
+fn write_withheld(
+    page: &mut Writer,
+    lines: &[Line],
+    modules: &[Module],
+    silent: &[(Source, &'static str)],
+) {
     page.family(&families::WITHHELD);
+    let mut withheld = |source: Source, sensor: &str, reason: &str| {
+        let labels = [("source", source.as_str()), ("sensor", sensor), ("reason", reason)];
+        page.sample(&labels, Number::Integer(1));
+    };
     for line in lines {
         if let Some(reason) = line.verdict.reason {
-            let labels = [line.source(), line.sensor(), ("reason", reason)];
-            page.sample(&labels, Number::Integer(1));
+            withheld(line.cell.sensor.source, &line.cell.sensor.id, reason);
         }
+    }
+    for module in modules {
+        if let ModuleMean::Disagree { .. } = module.mean {
+            withheld(Source::Nvml, &module.id(), State::Disagree.as_str());
+        }
+    }
+    for (source, reason) in silent {
+        withheld(*source, "library", reason);
+    }
+}
+
+/// Libraries that are on this node and do not serve, with the reason.
+fn silent_libraries(base: &Base, board: &Board, now: Now) -> Vec<(Source, &'static str)> {
+    let silence = |library: &LibraryThread| {
+        let status = library.status();
+        let reason = match status.standing {
+            Standing::Open => return None,
+            Standing::Absent(_) if library.cells().is_empty() => return None,
+            // The first attempts are many milliseconds, and no silence yet.
+            _ if status.is_busy_for(now, OPENING_MAX) => Failure::Timeout,
+            Standing::Opening => return None,
+            Standing::Absent(_) | Standing::Down(_) => Failure::Disconnected,
+        };
+        Some((library.source, reason.as_str()))
+    };
+    base.library().into_iter().chain(board.nvml()).filter_map(silence).collect()
+}
+
+/// What the node is measured with, and how reading it goes.
+fn write_sources(page: &mut Writer, base: &Base, board: &Board, now: Now) {
+    page.family(&families::SOURCE_SELECTED);
+    let labels = [("source", base.source().as_str()), ("rung", base.rung().as_str())];
+    page.sample(&labels, Number::Integer(1));
+    let has_nvml = board.nvml().is_some_and(|library| {
+        library.status().standing == Standing::Open
+            || !library.cells().is_empty()
+            || silent_libraries(base, board, now).iter().any(|(of, _)| *of == Source::Nvml)
+    });
+    let sources: Vec<Source> =
+        std::iter::once(base.source()).chain(has_nvml.then_some(Source::Nvml)).collect();
+    page.family(&families::READ_ERRORS);
+    for source in &sources {
+        write_errors(page, *source, board.health());
+    }
+    page.family(&families::READ_DURATION);
+    for source in &sources {
+        let durations = board.health().durations(*source);
+        let labels = [("source", source.as_str())];
+        page.histogram(&labels, &DURATION_BOUNDS_S, &durations.cumulative, durations.sum_s);
+    }
+}
+
+/// All reasons from the start: a counter that appears with its first error hides that error from increase().
+fn write_errors(page: &mut Writer, source: Source, health: &Health) {
+    for failure in Failure::ALL.into_iter().filter(|failure| failure.is_error()) {
+        let labels = [("source", source.as_str()), ("reason", failure.as_str())];
+        page.sample(&labels, Number::Integer(health.errors(source, failure)));
     }
 }
 
 /// The exporter itself.
 fn write_exporter(page: &mut Writer, board: &Board, now: Now) {
-    let source = ("source", board.source.as_str());
-    page.family(&families::SOURCE_SELECTED);
-    page.sample(&[source, ("rung", board.rung.as_str())], Number::Integer(1));
-    page.family(&families::READ_ERRORS);
-    for failure in Failure::ALL.into_iter().filter(|failure| failure.is_error()) {
-        // All reasons from the start: a counter that appears with its first error hides that error from increase().
-        let labels = [source, ("reason", failure.as_str())];
-        page.sample(&labels, Number::Integer(board.health.errors(board.source, failure)));
-    }
-    page.family(&families::READ_DURATION);
-    let durations = board.health.durations(board.source);
-    page.histogram(&[source], &DURATION_BOUNDS_S, &durations.cumulative, durations.sum_s);
     page.family(&families::SIMULATED);
     page.sample(&[], Number::Integer(u64::from(board.is_simulated)));
     page.family(&families::EXPOSITION_TIMESTAMP);

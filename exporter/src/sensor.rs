@@ -14,9 +14,10 @@ use crate::sysfs::Sysfs;
 pub struct Sensor {
     /// Who reads it.
     pub source: Source,
-    /// Identity that survives a reboot and a renumbering: `ACPI000D:00/power1`, `intel-rapl:0`.
+    /// Identity that survives a reboot and a renumbering: `ACPI000D:00/power1`, `intel-rapl:0`, `cpu0/1130`,
+    /// a GPU's UUID.
     pub id: String,
-    /// Where it stands today: `hwmon3/power1`, `intel-rapl:0`.
+    /// Where it stands today: `hwmon3/power1`, `intel-rapl:0`, `cpu0/1130`, a GPU's PCI address.
     pub channel: String,
     /// What it measures.
     pub kind: Kind,
@@ -26,7 +27,7 @@ pub struct Sensor {
     pub label: String,
     /// What one value is an average over, as far as the kind of file tells; see [`Sensor::ask_averaging`].
     pub averaging: Averaging,
-    /// The files to read.
+    /// What to read.
     pub meter: Meter,
 }
 
@@ -35,19 +36,25 @@ pub struct Sensor {
 pub enum Source {
     /// ACPI power_meter channels through hwmon.
     Acpi,
+    /// CPU entities of NVIDIA DCGM.
+    Dcgm,
     /// Powercap zones (Intel and AMD RAPL).
     Rapl,
+    /// GPUs through NVIDIA NVML: the power of modules. Beside the ladder, which is about CPUs.
+    Nvml,
 }
 
 impl Source {
-    /// All sources, in the order of the ladder.
-    pub const ALL: [Source; 2] = [Source::Acpi, Source::Rapl];
+    /// All sources: those of the ladder in its order, then the others.
+    pub const ALL: [Source; 4] = [Source::Acpi, Source::Dcgm, Source::Rapl, Source::Nvml];
 
     /// The label value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Acpi => "acpi",
+            Self::Dcgm => "dcgm",
             Self::Rapl => "rapl",
+            Self::Nvml => "nvml",
         }
     }
 }
@@ -59,6 +66,10 @@ pub enum Kind {
     Rail(RailKind),
     /// A powercap zone.
     Zone(Zone),
+    /// A DCGM field of a CPU.
+    CpuField(CpuField),
+    /// A whole superchip module, as one of its GPUs reports it.
+    Module,
 }
 
 impl Kind {
@@ -67,18 +78,53 @@ impl Kind {
         match self {
             Self::Rail(rail) => rail.as_str(),
             Self::Zone(zone) => zone.as_str(),
+            Self::CpuField(field) => field.as_str(),
+            Self::Module => "module",
         }
     }
 
-    /// Whether this is the power of a whole socket, the one that the ladder and readiness ask for.
+    /// Whether this is what its source has for a whole socket, which the ladder and readiness ask for.
+    /// DCGM has no more than the rail of the cores.
     pub fn is_socket_power(self) -> bool {
-        matches!(self, Self::Rail(RailKind::Total) | Self::Zone(Zone::Package))
+        matches!(
+            self,
+            Self::Rail(RailKind::Total)
+                | Self::Zone(Zone::Package)
+                | Self::CpuField(CpuField::CpuRail)
+        )
     }
 
     /// Whether a zero can be true. A powered socket, and any firmware rail, never draws nothing;
     /// an unused uncore or a DRAM zone can.
     pub fn can_read_zero(self) -> bool {
         matches!(self, Self::Zone(Zone::Core | Zone::Uncore | Zone::Dram | Zone::Other))
+    }
+}
+
+/// A power field of a CPU entity (DCGM: dcgm_fields.h). Ids stay when names change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuField {
+    /// 1130: the rail of the cores.
+    CpuRail,
+    /// 1132: SysIO, the rest of the die.
+    SysIo,
+}
+
+impl CpuField {
+    /// The field's number.
+    pub fn id(self) -> u16 {
+        match self {
+            Self::CpuRail => 1130,
+            Self::SysIo => 1132,
+        }
+    }
+
+    /// The `type` label: the words that the same rails have where firmware shows them.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CpuRail => "cpu_rail",
+            Self::SysIo => "soc",
+        }
     }
 }
 
@@ -116,7 +162,7 @@ impl Zone {
     }
 }
 
-/// The files of a sensor.
+/// What a sensor is read from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Meter {
     /// A gauge of power.
@@ -137,6 +183,21 @@ pub enum Meter {
         /// Where the counter wraps, in microjoules.
         range_uj: Option<u64>,
     },
+    /// A CPU entity of DCGM.
+    Entity(u32),
+    /// A GPU of NVML.
+    Gpu(Gpu),
+}
+
+/// A GPU as NVML shows it today.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gpu {
+    /// Its number. It moves when GPUs come and go, and identifies nothing.
+    pub index: u32,
+    /// Its UUID; empty where it does not tell.
+    pub uuid: String,
+    /// Its PCI address as sysfs writes it, `0008:01:00.0`.
+    pub pci: String,
 }
 
 /// What one read gave.
@@ -149,7 +210,17 @@ pub enum Measure {
 }
 
 impl Sensor {
-    /// Reads the sensor once. May block for as long as the firmware does.
+    /// What its place among the sensors of its source goes by: numbers as numbers, then the channel.
+    pub fn rank(&self) -> (u32, &str) {
+        let number = match &self.meter {
+            Meter::Power { .. } | Meter::Energy { .. } => 0,
+            Meter::Entity(entity) => *entity,
+            Meter::Gpu(gpu) => gpu.index,
+        };
+        (number, &self.channel)
+    }
+
+    /// Reads the sensor's file once. May block for as long as the firmware does.
     pub fn measure(&self, sysfs: &Sysfs) -> Result<Measure, Failure> {
         match &self.meter {
             Meter::Power { value, enable, limit_w, .. } => {
@@ -165,6 +236,8 @@ impl Sensor {
             Meter::Energy { value, .. } => {
                 parse_energy(&sysfs.text(value)?).map(Measure::MicroJoules)
             }
+            // There is no file: the thread that owns the library reads it.
+            Meter::Entity(_) | Meter::Gpu(_) => Err(Failure::NotSupported),
         }
     }
 

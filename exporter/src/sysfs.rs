@@ -40,6 +40,16 @@ impl Sysfs {
         self.root.join("class/powercap")
     }
 
+    /// The directory that lists PCI devices.
+    pub fn pci_devices(&self) -> PathBuf {
+        self.root.join("bus/pci/devices")
+    }
+
+    /// The directory of the PCI device at an address.
+    pub fn pci_device(&self, address: &str) -> PathBuf {
+        self.pci_devices().join(address)
+    }
+
     /// Whether the tree says of itself that it is simulated. What is read from it is then published
     /// as simulated, whatever the flags say: a test tree must never pass for a machine.
     pub fn is_simulated(&self) -> bool {

@@ -107,7 +107,7 @@ fn run(cell: &Cell, sysfs: &Sysfs, health: &Health, schedule: Schedule, stop: &A
 }
 
 /// No extra pause after a first failure, then one interval, two, four, up to the longest.
-fn backoff(interval: Duration, failures_in_a_row: u32) -> Duration {
+pub(crate) fn backoff(interval: Duration, failures_in_a_row: u32) -> Duration {
     match failures_in_a_row {
         0 | 1 => Duration::ZERO,
         // 2^16 intervals of a millisecond pass the longest pause already.
@@ -135,7 +135,7 @@ fn say_changes(cell: &Cell, outcome: Result<(), Failure>, said: &mut Option<Fail
     }
 }
 
-fn wait_until(deadline: Instant, stop: &AtomicBool) {
+pub(crate) fn wait_until(deadline: Instant, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {

@@ -170,9 +170,9 @@ impl PowerPage {
     /// without a field id is 1130.
     fn take_dcgm(&mut self, labels: Labels<'_>, value: f64) {
         let field = labels.get("field_id").filter(|field| !field.is_empty());
-        let parts: &[Part] = match field.as_deref() {
-            None | Some("1130") => &[Part::Primary, Part::CpuRail],
-            Some("1132") => &[Part::Soc],
+        let (id, parts): (u32, &[Part]) = match field.as_deref() {
+            None | Some("1130") => (1130, &[Part::Primary, Part::CpuRail]),
+            Some("1132") => (1132, &[Part::Soc]),
             Some(_) => return,
         };
         let Some(socket) = socket(labels) else { return };
@@ -182,7 +182,8 @@ impl PowerPage {
                 socket,
                 part: *part,
                 watts: value,
-                channel: socket.to_string(),
+                // Where our exporter says that the sensor stands.
+                channel: format!("cpu{socket}/{id}"),
             }));
         }
     }
@@ -265,7 +266,11 @@ fn sensor(labels: Labels<'_>) -> Option<Sensor> {
     let part = match source {
         Source::Acpi => rail_part(RailKind::from_type_label(&kind)?)?,
         Source::Rapl => zone_part(&kind)?,
-        Source::Dcgm => return None,
+        // What DCGM has for a socket is the rail of the cores.
+        Source::Dcgm => match rail_part(RailKind::from_type_label(&kind)?)? {
+            Part::CpuRail => Part::Primary,
+            part => part,
+        },
     };
     Some(Sensor {
         source,

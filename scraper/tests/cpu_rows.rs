@@ -87,6 +87,26 @@ fn dcgm_fields_are_the_cpu_rail_and_sysio() {
     check(&[dcgm("0", "1133", "500"), dcgm("0", "x", "1")], "");
 }
 
+/// What an exporter that describes its sensors says of a CPU's rail.
+fn described(socket: &str, state: &str) -> String {
+    let key = format!("source=\"dcgm\",sensor=\"cpu{socket}/1130\"");
+    format!(
+        "power_sensor_info{{{key},channel=\"cpu{socket}/1130\",type=\"cpu_rail\",socket=\"{socket}\",\
+         label=\"DCGM field 1130\",averaging=\"unknown\"}} 1\n\
+         power_sensor_state{{{key},state=\"{state}\"}} 1\n\
+         power_reading_timestamp_seconds{{{key}}} 1788310143.5\n"
+    )
+}
+
+#[test]
+fn a_dcgm_that_describes_its_sensors_tells_why_one_is_missing() {
+    let both = [described("0", "ok"), described("1", "stale"), dcgm("0", "1130", "50")].concat();
+    // The engine has not sampled again: the second page has no reading that is new.
+    let repeated = [both.clone(), both];
+    let pages: Vec<&str> = repeated.iter().map(String::as_str).collect();
+    assert_eq!(shown_rows(&pages), ["0 dcgm 50 cpu 50 | 1 dcgm stale", "1 dcgm stale"]);
+}
+
 #[test]
 fn one_source_makes_a_page() {
     let (total, rail) = (acpi("total", "0", "", "94"), dcgm("0", "1130", "50"));

@@ -17,7 +17,6 @@ use clap::Args;
 use tokio::net::TcpListener;
 use wattscribe_exporter::Exporter;
 use wattscribe_exporter::args::Config;
-use wattscribe_exporter::cell::Limits as ReadingLimits;
 use wattscribe_exporter::ladder::SourceChoice;
 use wattscribe_exporter::sysfs::Sysfs;
 use wattscribe_rules::{Limits, Window, Windows};
@@ -123,16 +122,9 @@ fn start_exporters(
     let mut starting = Vec::new();
     for machine in machines {
         let sysfs = Sysfs::new(simulation.sysfs_root(&machine.name)?, None);
-        let config = Config {
-            address: ([127, 0, 0, 1], 0).into(),
-            source: SourceChoice::Auto,
-            sysfs,
-            interval: INTERVAL,
-            limits: ReadingLimits {
-                stale_after: Duration::from_secs(3),
-                read_deadline: Duration::from_secs(1),
-            },
-        };
+        let address = ([127, 0, 0, 1], 0).into();
+        let config =
+            Config { interval: INTERVAL, ..Config::of_files(address, SourceChoice::Auto, sysfs) };
         starting.push((machine.name.clone(), thread::spawn(move || Exporter::start(&config))));
     }
     let mut exporters = Vec::new();

@@ -1,15 +1,19 @@
-//! The sources of readings. A new one is a file here and a line in [`discover`].
+//! The sources of readings. A new one is a file here and, where its sensors are files, a line in [`discover`].
 
 pub mod acpi;
+pub mod dcgm;
+pub mod nvml;
 pub mod rapl;
 
 use crate::sensor::{Sensor, Source};
 use crate::sysfs::Sysfs;
 
-/// The sensors of one source, or why there are none: a sentence for the log.
+/// The sensors of one source that are files, or why there are none: a sentence for the log.
 pub fn discover(source: Source, sysfs: &Sysfs) -> Result<Vec<Sensor>, String> {
     match source {
         Source::Acpi => acpi::discover(sysfs),
         Source::Rapl => rapl::discover(sysfs),
+        // The thread that owns the library finds them.
+        Source::Dcgm | Source::Nvml => Err("its sensors are no files".to_owned()),
     }
 }

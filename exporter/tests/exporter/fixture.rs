@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use wattscribe_exporter::args::Config;
 use wattscribe_exporter::board::Board;
 use wattscribe_exporter::cell::Limits;
-use wattscribe_exporter::ladder::{Chosen, Rung, SourceChoice};
+use wattscribe_exporter::ladder::{Chosen, Ground, Rung, SourceChoice};
 use wattscribe_exporter::sensor::Source;
 use wattscribe_exporter::sysfs::Sysfs;
 use wattscribe_exporter::{Exporter, serve, sources};
@@ -168,17 +168,15 @@ pub(crate) fn feed(
 /// How to run over a tree.
 pub(crate) fn config(sysfs: Sysfs, source: SourceChoice) -> Config {
     let address = SocketAddr::from(([127, 0, 0, 1], 0));
-    Config { address, source, sysfs, interval: INTERVAL, limits: LIMITS }
+    Config { interval: INTERVAL, limits: LIMITS, ..Config::of_files(address, source, sysfs) }
 }
 
 /// A board over all sensors of a source, without asking whether they are alive.
 pub(crate) fn board(sysfs: Sysfs, source: Source) -> Arc<Board> {
     let sensors = sources::discover(source, &sysfs).unwrap();
-    let rung = match source {
-        Source::Acpi => Rung::Acpi,
-        Source::Rapl => Rung::Rapl,
-    };
-    Board::start(Chosen { source, rung, sensors }, sysfs, INTERVAL, LIMITS).unwrap()
+    let rung = if source == Source::Rapl { Rung::Rapl } else { Rung::Acpi };
+    let ground = Ground::of(&config(sysfs, SourceChoice::Auto));
+    Board::start(Chosen::Files { rung, sensors }, ground, None, LIMITS).unwrap()
 }
 
 /// An exporter that answers on a port of its own until it is dropped.

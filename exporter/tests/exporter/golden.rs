@@ -7,13 +7,15 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use wattscribe_exporter::clock::Now;
+use wattscribe_exporter::ladder::SourceChoice;
 use wattscribe_exporter::page;
 use wattscribe_exporter::sensor::Source;
 use wattscribe_exporter::sysfs::Sysfs;
 use wattscribe_parser::Format;
 use wattscribe_simulator::{Machine, Tree, Waveform};
 
-use crate::fixture::{board, eventually};
+use crate::fixture::{Served, board, eventually, samples};
+use crate::superchip::{Engines, Superchip};
 
 /// Families whose values depend on the clock.
 const MASKED: [&str; 5] = [
@@ -94,4 +96,32 @@ fn a_rapl_node() {
         !page.lines().any(|line| line.starts_with("power_withheld{"))
     });
     check("rapl.txt", &masked(&page, &[&MASKED[..], &MASKED_RAPL[..]].concat()));
+}
+
+/// A node with GPUs, once everything on it is read.
+fn check_superchip(name: &str, node: &Superchip, gpus: usize) {
+    let served = node.served(gpus);
+    let page = served.page();
+    assert!(samples(&page, "power_withheld").is_empty(), "{page}");
+    check(name, &masked(&page, &MASKED));
+}
+
+#[test]
+fn a_gb200_node() {
+    let node = Superchip::gb200([539_000.0, 534_000.0, 731_000.0, 725_000.0]);
+    check_superchip("gb200.txt", &node, 4);
+}
+
+#[test]
+fn a_gh200_node() {
+    let node = Superchip::new(&["98029000"], &[(0, 539_000.0)]);
+    check_superchip("gh200.txt", &node, 1);
+}
+
+#[test]
+fn a_node_that_only_dcgm_measures() {
+    let engines = Engines::of(&[(50.149, 6.125), (46.765, 5.882)]);
+    let nothing = crate::fixture::Tree::new::<&str>(&[]);
+    let served = Served::start(&engines.config(&nothing, SourceChoice::Auto));
+    check("dcgm.txt", &masked(&served.page(), &MASKED));
 }

@@ -2,17 +2,25 @@
 
 use std::time::{Duration, Instant};
 
-use wattscribe_exporter::ladder::{Rung, SourceChoice, climb};
+use wattscribe_exporter::ladder::{Chosen, Ground, Rung, SourceChoice, climb};
 use wattscribe_exporter::sysfs::Sysfs;
 
-use crate::fixture::{Tree, feed};
+use crate::fixture::{Tree, config, feed};
 
 const DEADLINE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(30);
 
+fn ground(sysfs: &Sysfs, choice: SourceChoice) -> Ground {
+    let ground = Ground::of(&config(sysfs.clone(), choice));
+    Ground { deadline: DEADLINE, retry_pause: PAUSE, ..ground }
+}
+
 fn rung(sysfs: &Sysfs, choice: SourceChoice) -> Result<(Rung, usize), String> {
-    let chosen = climb(choice, sysfs, DEADLINE, PAUSE);
-    chosen.map(|c| (c.rung, c.sensors.len())).map_err(|reasons| reasons.to_string())
+    match climb(&ground(sysfs, choice), None) {
+        Ok(Chosen::Files { rung, sensors }) => Ok((rung, sensors.len())),
+        Ok(Chosen::Library { .. }) => unreachable!("no library is given here"),
+        Err(reasons) => Err(reasons.to_string()),
+    }
 }
 
 /// The ladder stops at this rung with so many sensors.
@@ -38,7 +46,7 @@ fn moving_zone(tree: &Tree) {
     feed(fifo, Duration::ZERO, (1_000..).step_by(1_000).map(|uj| format!("{uj}\n")));
 }
 
-const NO_DCGM: &str = "dcgm: this version does not read DCGM";
+const NO_DCGM: &str = "dcgm: no library of it is to be used";
 
 #[test]
 fn one_live_total_is_enough() {
@@ -89,7 +97,9 @@ fn rails_alone_are_refused_without_a_probe() {
     tree.hang("devices/ACPI000D:00/hwmon/hwmon0/power1_average"); // a probe would wait for it
     let started = Instant::now();
     let hour = Duration::from_secs(3600);
-    let found = climb(SourceChoice::Acpi, &tree.sysfs(), hour, hour).unwrap_err().to_string();
+    let ground = ground(&tree.sysfs(), SourceChoice::Acpi);
+    let ground = Ground { deadline: hour, retry_pause: hour, ..ground };
+    let found = climb(&ground, None).unwrap_err().to_string();
     assert!(started.elapsed() < Duration::from_secs(60));
     assert!(
         found.ends_with(

@@ -4,14 +4,22 @@
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
 mod cell;
+mod dcgm;
 mod discovery;
 mod fixture;
 mod golden;
 mod hang;
 mod http;
 mod ladder;
+mod library;
+mod library_log;
+mod nvidia_rows;
+mod nvml;
 mod process;
 mod rapl;
+mod reconsider;
 mod rediscovery;
+mod superchip;
+mod vigil;
 mod wire;
 mod withheld;

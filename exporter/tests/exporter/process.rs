@@ -19,16 +19,16 @@ fn exporter(args: &[&str]) -> Command {
 }
 
 /// A running exporter, killed when the test fails.
-struct Running {
-    child: Child,
+pub(crate) struct Running {
+    pub(crate) child: Child,
     log: BufReader<ChildStdout>,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     said: String,
 }
 
 impl Running {
     /// Starts over a tree and waits for the line that says where it listens.
-    fn start(tree: &Tree, args: &[&str]) -> Self {
+    pub(crate) fn start(tree: &Tree, args: &[&str]) -> Self {
         let root = tree.root().to_str().unwrap();
         let common = ["--port", "0", "--bind", "127.0.0.1", "--sysfs-root", root];
         let mut child = exporter(&[&common[..], args].concat()).spawn().unwrap();
@@ -46,12 +46,12 @@ impl Running {
         Self { child, log, address, said }
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// The exit code, and everything that was logged.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         self.log.read_to_string(&mut self.said).unwrap();
         (code, std::mem::take(&mut self.said))
@@ -163,6 +163,10 @@ fn it_tells_what_it_is() {
         "--stale-after",
         "--sysfs-root",
         "--hwmon-root",
+        "--nvml-library",
+        "--no-nvml",
+        "--dcgm-library",
+        "--dcgm-address",
     ];
     check(&["--help"], 0, &flags);
     check(
@@ -203,11 +207,11 @@ fn a_start_that_fails_ends_it_with_code_1_and_every_reason() {
     let reasons = [
         "no usable power source",
         "acpi: cannot list",
-        "dcgm: this version does not read DCGM",
+        "dcgm: no DCGM library: tried libdcgm.so.4, libdcgm.so.3, libdcgm.so",
         "rapl: cannot list",
     ];
     check(&["--sysfs-root", root], 1, &reasons);
-    check(&["--sysfs-root", root, "--source", "dcgm"], 1, &["dcgm: this version"]);
+    check(&["--sysfs-root", root, "--source", "dcgm"], 1, &["dcgm: no DCGM library"]);
 
     let tree = grace();
     let root = tree.root().to_str().unwrap();

@@ -11,7 +11,7 @@ use crate::repository::text;
 /// A crate, what it uses of this workspace, and what it never links. A `*` at the end of a name stands for the rest.
 type Row = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-const CRATES: [Row; 7] = [
+const CRATES: [Row; 10] = [
     ("wattscribe-parser", &[], &["arrow*", "parquet", "tokio", "serde"]),
     ("wattscribe-rules", &[], &["*"]),
     ("wattscribe-table", &["wattscribe-rules"], &["tokio", "axum", "hyper", "reqwest", "clap"]),
@@ -26,6 +26,9 @@ const CRATES: [Row; 7] = [
         &["axum", "clap"],
     ),
     ("wattscribe-simulator", &[], &["tokio", "arrow*", "parquet"]),
+    ("wattscribe-standins", &[], &["tokio", "arrow*", "parquet"]),
+    ("wattscribe-standin-nvml", &["wattscribe-standins"], &["tokio", "arrow*", "parquet"]),
+    ("wattscribe-standin-dcgm", &["wattscribe-standins"], &["tokio", "arrow*", "parquet"]),
     (
         "wattscribe",
         &[

@@ -5,17 +5,22 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use wattscribe_exporter::args::Config;
 use wattscribe_exporter::board::Board;
 use wattscribe_exporter::cell::Limits;
 use wattscribe_exporter::clock::Now;
 use wattscribe_exporter::families;
-use wattscribe_exporter::ladder::{Chosen, Rung};
+use wattscribe_exporter::ladder::{Chosen, Ground, Rung, SourceChoice};
+use wattscribe_exporter::library::LibraryThread;
 use wattscribe_exporter::page::render;
 use wattscribe_exporter::sensor::Source;
+use wattscribe_exporter::sources::dcgm::{Access, Dcgm};
 use wattscribe_exporter::sources::discover;
+use wattscribe_exporter::sources::nvml::Nvml;
 use wattscribe_exporter::sysfs::Sysfs;
 use wattscribe_parser::{Entry, Exposition, Format};
 use wattscribe_simulator::{Fault, Machine, Simulation, Waveform};
+use wattscribe_standins::{DcgmScript, Device, Entity, NvmlScript, Stage};
 
 use crate::markdown::{code, table};
 use crate::repository::text;
@@ -51,7 +56,17 @@ fn labels_and_order_are_documented_as_pages_have_them() {
     assert_eq!(labels, documented.into_iter().collect());
 }
 
-/// Pages of a Grace node and a RAPL node, each with a sensor that is withheld.
+/// How nodes are read here: quickly, and with patience.
+fn ground(sysfs: Sysfs) -> Ground {
+    let config = Config::of_files(([127, 0, 0, 1], 0).into(), SourceChoice::Auto, sysfs);
+    Ground::of(&Config { interval: Duration::from_millis(20), ..config })
+}
+
+const LIMITS: Limits =
+    Limits { stale_after: Duration::from_secs(60), read_deadline: Duration::from_secs(5) };
+
+/// Pages of a Grace node with GPUs, of a RAPL node and of one that DCGM measures; the first two with a sensor
+/// that is withheld.
 fn pages() -> Vec<String> {
     let steady = [Waveform::Constant { watts: 100.0 }];
     let machines = [Machine::grace("grace", &steady), Machine::rapl("rapl", &steady)];
@@ -60,18 +75,50 @@ fn pages() -> Vec<String> {
     simulation.fail("grace", "ACPI000D:01/power1", Fault::Text("N/A\n".into())).unwrap();
     simulation.fail("rapl", "intel-rapl:0:1", Fault::Text("N/A\n".into())).unwrap();
     let mut pages = Vec::new();
-    for (node, source, rung, whole) in [
-        ("grace", Source::Acpi, Rung::Acpi, "cpu_power_acpi_watts{"),
-        ("rapl", Source::Rapl, Rung::Rapl, "cpu_power_rapl_watts{"),
+    for (node, source, rung, parts) in [
+        ("grace", Source::Acpi, Rung::Acpi, ["cpu_power_acpi_watts{", "cpu_power_nvml_watts{"]),
+        ("rapl", Source::Rapl, Rung::Rapl, ["cpu_power_rapl_watts{", "power_simulated"]),
     ] {
         let sysfs = Sysfs::new(simulation.sysfs_root(node).unwrap(), None);
-        let chosen = Chosen { source, rung, sensors: discover(source, &sysfs).unwrap() };
-        let limits =
-            Limits { stale_after: Duration::from_secs(60), read_deadline: Duration::from_secs(5) };
-        let board = Board::start(chosen, sysfs, Duration::from_millis(20), limits).unwrap();
-        pages.push(page_with(&board, &[whole, "power_withheld{"]));
+        let chosen = Chosen::Files { rung, sensors: discover(source, &sysfs).unwrap() };
+        let ground = ground(sysfs);
+        let (gpus, nvml) = nvml(&ground);
+        let nvml = (source == Source::Acpi).then_some(nvml);
+        let board = Board::start(chosen, ground, nvml, LIMITS).unwrap();
+        pages.push(page_with(&board, &[&parts[..], &["power_withheld{"]].concat()));
+        drop((board, gpus));
     }
+    pages.push(dcgm_page(ground(Sysfs::new(root.path(), None))));
     pages
+}
+
+/// Two GPUs of one module, whose PCI devices are put into the node's tree.
+fn nvml(ground: &Ground) -> (tempfile::TempDir, LibraryThread) {
+    let folder = tempfile::tempdir().unwrap();
+    let gpus = ["0008:01:00.0", "0009:01:00.0"].map(|pci| {
+        let device = ground.sysfs.pci_device(pci);
+        std::fs::create_dir_all(&device).unwrap();
+        std::fs::write(device.join("numa_node"), "0\n").unwrap();
+        Device::new(&format!("GPU-{pci}"), pci).module_mw(500_000.0)
+    });
+    let stage = Stage::new(folder.path(), NvmlScript::new(gpus)).unwrap();
+    let nvml = Nvml::new(vec![stage.library().to_owned()], ground.sysfs.clone());
+    let health = Arc::clone(&ground.health);
+    let thread = LibraryThread::start(Source::Nvml, nvml, health, ground.schedule).unwrap();
+    (folder, thread)
+}
+
+fn dcgm_page(ground: Ground) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let script = DcgmScript::new([Entity::new(0).watts(1130, 50.0).watts(1132, 6.0)]);
+    let stage = Stage::new(folder.path(), script).unwrap();
+    let access = Access::new(vec![stage.library().to_owned()], "127.0.0.1".to_owned());
+    let dcgm = Dcgm::take(&access, ground.schedule.interval).unwrap();
+    let health = Arc::clone(&ground.health);
+    let thread = LibraryThread::start(Source::Dcgm, dcgm, health, ground.schedule).unwrap();
+    let chosen = Chosen::Library { rung: Rung::Dcgm, thread };
+    let board = Board::start(chosen, ground, None, LIMITS).unwrap();
+    page_with(&board, &["cpu_power_dcgm_watts{"])
 }
 
 /// The page, once all of these stand on it.

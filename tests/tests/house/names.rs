@@ -11,10 +11,7 @@ use crate::repository::{files, text};
 const PLACES: [&str; 5] = ["README.md", "CHANGELOG.md", "docs", "dashboards", "deploy"];
 
 /// How names of ours begin.
-const BEGINNINGS: [&str; 3] = ["power_", "cpu_power_", "cpu_energy_"];
-
-/// Families of other exporters that the recorder reads.
-const READ: [&str; 2] = ["cpu_power_dcgm_watts", "cpu_power_nvml_watts"];
+const BEGINNINGS: [&str; 4] = ["power_", "cpu_power_", "cpu_energy_", "gpu_module_"];
 
 /// Names of other things: a kernel driver, a module of ours.
 const OTHER: [&str; 2] = ["power_meter", "power_page"];
@@ -34,7 +31,7 @@ fn known() -> BTreeSet<String> {
         );
     }
     known.extend(CpuSample::columns().into_iter().map(|column| column.name.to_owned()));
-    known.extend(READ.into_iter().chain(OTHER).map(str::to_owned));
+    known.extend(OTHER.map(str::to_owned));
     known
 }
 

@@ -99,6 +99,50 @@ fn the_world_is_touched_only_where_the_table_says() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
+/// The files that may hold unsafe code: bindings of C libraries.
+const UNSAFE: [&str; 2] = ["exporter/src/dcgm_lib.rs", "exporter/src/nvml_lib.rs"];
+
+#[test]
+fn unsafe_code_stands_in_bindings_alone_and_each_block_has_its_reason() {
+    for path in files(&CRATES, ".rs") {
+        let faults = unsafe_faults(&text(&path), UNSAFE.contains(&path.as_str()));
+        assert_eq!(faults, Vec::<String>::new(), "{path}");
+    }
+}
+
+/// Unsafe code where there may be none, and blocks without a reason in the lines before them.
+fn unsafe_faults(source: &str, may: bool) -> Vec<String> {
+    let lines: Vec<&str> = source.lines().collect();
+    let is_unsafe = |line: &str| {
+        let code = line.split("//").next().unwrap_or_default();
+        code.contains("unsafe {") || code.contains("allow(unsafe_code")
+    };
+    let has_reason = |at: usize| {
+        let before = &lines[at.saturating_sub(5)..at];
+        before.iter().any(|line| line.trim_start().starts_with("// SAFETY: "))
+    };
+    let mut faults = Vec::new();
+    for (at, line) in lines.iter().enumerate().filter(|(_, line)| is_unsafe(line)) {
+        let is_fault = !may || (line.contains("unsafe {") && !has_reason(at));
+        faults.extend(is_fault.then(|| format!("line {}: {}", at + 1, line.trim())));
+    }
+    faults
+}
+
+#[test]
+fn unsafe_code_is_found() {
+    let cases = [
+        ("// SAFETY: so\nunsafe { f() }\n", true, 0),
+        ("unsafe { f() }\n", true, 1),
+        ("// SAFETY: so\nunsafe { f() }\n", false, 1),
+        ("#![allow(unsafe_code, reason = \"so\")]\n", false, 1),
+        ("// unsafe { f() }\n", false, 0),
+    ];
+    for (source, may, expected) in cases {
+        assert_eq!(unsafe_faults(source, may).len(), expected, "{source}");
+    }
+}
+
 #[test]
 fn what_touches_the_world_is_found() {
     let cases: [(&str, &[&str]); 10] = [

@@ -1,0 +1,124 @@
+//! The source that this node's CPUs are measured with, and what keeps its sensors read: a worker a file, or
+//! the one thread of a library.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing::{info, warn};
+
+use crate::cell::Cell;
+use crate::ladder::{Chosen, Ground, Rung};
+use crate::library::LibraryThread;
+use crate::roster::{Change, Roster};
+use crate::sensor::{CpuField, Kind, Sensor, Source};
+use crate::sources;
+use crate::worker::Worker;
+
+/// What the ladder chose, at work.
+#[derive(Debug)]
+pub struct Base {
+    rung: Rung,
+    readers: Readers,
+}
+
+#[derive(Debug)]
+enum Readers {
+    Workers(Workers),
+    Library(LibraryThread),
+}
+
+impl Base {
+    /// Starts what reads the sensors.
+    pub fn start(chosen: Chosen, ground: &Ground) -> io::Result<Self> {
+        let rung = chosen.rung();
+        let readers = match chosen {
+            Chosen::Files { sensors, .. } => {
+                let workers = Workers::default();
+                workers.reconcile(sensors, ground)?;
+                Readers::Workers(workers)
+            }
+            Chosen::Library { thread, .. } => Readers::Library(thread),
+        };
+        Ok(Self { rung, readers })
+    }
+
+    /// Who reads.
+    pub fn source(&self) -> Source {
+        self.rung.source()
+    }
+
+    /// The rung of the ladder. An engine that comes back may offer more or less than before.
+    pub fn rung(&self) -> Rung {
+        if self.source() != Source::Dcgm {
+            return self.rung;
+        }
+        let is_sys_io = |cell: &Arc<Cell>| {
+            cell.is_present() && cell.sensor.kind == Kind::CpuField(CpuField::SysIo)
+        };
+        if self.cells().iter().any(is_sys_io) { Rung::Dcgm } else { Rung::Dcgm1130 }
+    }
+
+    /// The sensors, lost ones included, ordered by where they stand.
+    pub fn cells(&self) -> Vec<Arc<Cell>> {
+        match &self.readers {
+            Readers::Workers(workers) => workers.roster.cells(),
+            Readers::Library(thread) => thread.cells(),
+        }
+    }
+
+    /// The library that it is read through, if it is.
+    pub fn library(&self) -> Option<&LibraryThread> {
+        match &self.readers {
+            Readers::Workers(_) => None,
+            Readers::Library(thread) => Some(thread),
+        }
+    }
+
+    /// Discovers again, and follows what changed. A library's thread does so by itself.
+    pub fn rediscover(&self, ground: &Ground) -> io::Result<()> {
+        let Readers::Workers(workers) = &self.readers else { return Ok(()) };
+        // No sensor at all is a finding like any other: all are lost.
+        let found = sources::discover(self.source(), &ground.sysfs).unwrap_or_default();
+        workers.reconcile(found, ground)
+    }
+}
+
+/// A thread for each sensor that is a file.
+#[derive(Debug, Default)]
+struct Workers {
+    roster: Roster,
+    of_sensor: Mutex<Vec<(String, Worker)>>,
+}
+
+impl Workers {
+    fn reconcile(&self, found: Vec<Sensor>, ground: &Ground) -> io::Result<()> {
+        let mut workers = self.of_sensor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut outcome = Ok(());
+        for change in self.roster.reconcile(found) {
+            let (Change::Lost(cell) | Change::Moved { cell, .. } | Change::Added(cell)) = &change;
+            let sensor = &cell.sensor;
+            workers.retain(|(id, _)| *id != sensor.id);
+            match &change {
+                Change::Lost(_) => {
+                    warn!(source = sensor.source.as_str(), sensor = sensor.id, "sensor vanished");
+                    continue;
+                }
+                Change::Moved { was, .. } => {
+                    let now = &sensor.channel;
+                    info!(sensor = sensor.id, was, now, "sensor moved or came back");
+                }
+                Change::Added(_) => {}
+            }
+            let health = Arc::clone(&ground.health);
+            match Worker::start(Arc::clone(cell), ground.sysfs.clone(), health, ground.schedule) {
+                Ok(worker) => workers.push((sensor.id.clone(), worker)),
+                Err(error) => {
+                    // Nobody reads it: it is lost until the next discovery tries again.
+                    cell.lose();
+                    outcome = Err(error);
+                }
+            }
+        }
+        outcome
+    }
+}

@@ -1,0 +1,126 @@
+//! The binding of libnvidia-ml: one of the two modules that may use `unsafe`.
+//!
+//! nvml-wrapper loads, initialises, enumerates and shuts down. It cannot ask for a field in a scope, so that
+//! one call goes to the same loaded library through the raw bindings. Device handles are valid only while
+//! NVML is initialised: they never leave [`NvmlLib`], which shuts NVML down when it is dropped.
+
+#![allow(unsafe_code, reason = "field values with a scope exist in the C interface alone")]
+
+use std::path::PathBuf;
+
+use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
+use nvml_wrapper::{Device, Nvml};
+use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlFieldValue_t, nvmlValue_t};
+
+/// NVML_FI_DEV_POWER_AVERAGE: power in milliwatts, averaged over one second (NVIDIA: nvml.h).
+const POWER_AVERAGE: u32 = 185;
+
+/// NVML_POWER_SCOPE_MODULE: the whole superchip. Scope 0 is the GPU alone.
+const SCOPE_MODULE: u32 = 1;
+
+/// Why there is no library.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    /// None of the names can be loaded.
+    #[error("no NVML library: {0}")]
+    Absent(String),
+    /// It is loaded and does not initialise.
+    #[error(transparent)]
+    Init(NvmlError),
+}
+
+/// A GPU as NVML describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Described {
+    /// Its number today.
+    pub(crate) index: u32,
+    /// Its UUID, where it tells one.
+    pub(crate) uuid: Option<String>,
+    /// Its PCI address as NVML writes it.
+    pub(crate) bus_id: String,
+    /// Its product name.
+    pub(crate) name: String,
+}
+
+/// A field's value as it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FieldValue {
+    /// `nvmlValueType_t`: which member of the union is filled.
+    pub(crate) kind: u32,
+    /// The union's bytes.
+    pub(crate) bytes: [u8; 8],
+}
+
+/// NVML, initialised.
+#[derive(Debug)]
+pub(crate) struct NvmlLib {
+    nvml: Nvml,
+    /// The handles of the GPUs that were described last, in their order.
+    handles: Vec<nvmlDevice_t>,
+}
+
+impl NvmlLib {
+    /// Loads the first of these that can be loaded, and initialises it.
+    pub(crate) fn load(names: &[PathBuf]) -> Result<Self, LoadError> {
+        let mut tried = Vec::new();
+        for name in names {
+            match Nvml::builder().lib_path(name.as_os_str()).init() {
+                Ok(nvml) => return Ok(Self { nvml, handles: Vec::new() }),
+                // The linker's words are for somebody who named a file; of the usual names, none is usual.
+                Err(NvmlError::LibloadingError(error)) if names.len() == 1 => {
+                    tried.push(error.to_string());
+                }
+                Err(NvmlError::LibloadingError(_)) => tried.push(name.display().to_string()),
+                Err(error) => return Err(LoadError::Init(error)),
+            }
+        }
+        Err(LoadError::Absent(format!("tried {}", tried.join(", "))))
+    }
+
+    /// The GPUs that there are now. One that does not say where it stands is left out.
+    pub(crate) fn describe(&mut self) -> Result<Vec<Described>, NvmlError> {
+        let mut described = Vec::new();
+        self.handles.clear();
+        for index in 0..self.nvml.device_count()? {
+            let Ok(device) = self.nvml.device_by_index(index) else { continue };
+            let Ok(pci) = device.pci_info() else { continue };
+            described.push(Described {
+                index,
+                uuid: device.uuid().ok(),
+                bus_id: pci.bus_id,
+                name: device.name().unwrap_or_default(),
+            });
+            // SAFETY: the handle is used only by `module_average`, while `self.nvml` is initialised.
+            self.handles.push(unsafe { device.handle() });
+        }
+        Ok(described)
+    }
+
+    /// The UUID of the GPU that the handle at this place of what was described last stands for now.
+    pub(crate) fn uuid(&self, place: usize) -> Result<String, NvmlError> {
+        let handle = *self.handles.get(place).ok_or(NvmlError::NotFound)?;
+        // SAFETY: the handle is of this initialised library.
+        unsafe { Device::new(handle, &self.nvml) }.uuid()
+    }
+
+    /// The average power of the module of the GPU at that place.
+    pub(crate) fn module_average(&self, place: usize) -> Result<FieldValue, NvmlError> {
+        let handle = *self.handles.get(place).ok_or(NvmlError::NotFound)?;
+        let get_field_values = nvml_sym(self.nvml.lib().nvmlDeviceGetFieldValues.as_ref())?;
+        let mut value = nvmlFieldValue_t {
+            fieldId: POWER_AVERAGE,
+            scopeId: SCOPE_MODULE,
+            timestamp: 0,
+            latencyUsec: 0,
+            valueType: 0,
+            nvmlReturn: 0,
+            value: nvmlValue_t { ullVal: 0 },
+        };
+        // SAFETY: the handle is of this initialised library, and the count is that of the values.
+        nvml_try(unsafe { get_field_values(handle, 1, &raw mut value) })?;
+        nvml_try(value.nvmlReturn)?;
+        // SAFETY: all eight bytes were set above, whatever the library has written over them since.
+        let bytes = unsafe { value.value.ullVal }.to_ne_bytes();
+        Ok(FieldValue { kind: value.valueType, bytes })
+    }
+}

@@ -1,0 +1,260 @@
+//! Module power through a library that is really loaded: the lines that readers know, the rule of 5 %, and
+//! GPUs that come, go and change places.
+
+use wattscribe_exporter::clock::Now;
+use wattscribe_rules::{ModuleMean, module_mean};
+use wattscribe_standins::{Answer, Device, NvmlReturn, unbalanced};
+
+use crate::fixture::{Served, eventually, samples, value};
+use crate::superchip::{PCI, Superchip, module_lines, uuid};
+
+#[test]
+fn lines_are_those_that_readers_know() {
+    let node = Superchip::gb200([500_000.0, 498_000.0, 600_000.0, 620_000.0]);
+    let page = node.served(4).page();
+    assert_eq!(
+        samples(&page, "cpu_power_nvml_watts"),
+        [
+            r#"cpu_power_nvml_watts{type="module",socket="0",gpus="0,1",source="nvml"} 499.000000"#,
+            r#"cpu_power_nvml_watts{type="module",socket="1",gpus="2,3",source="nvml"} 610.000000"#,
+        ]
+    );
+    let gpu = |place: usize, socket: u32, watts: &str| {
+        let (uuid, pci) = (uuid(place), PCI[place]);
+        format!(
+            r#"gpu_module_power_watts{{gpu="{place}",uuid="{uuid}",pci="{pci}",socket="{socket}",source="nvml"}} {watts}"#
+        )
+    };
+    assert_eq!(
+        module_lines(&page),
+        [
+            gpu(0, 0, "500.000000"),
+            gpu(1, 0, "498.000000"),
+            gpu(2, 1, "600.000000"),
+            gpu(3, 1, "620.000000")
+        ]
+    );
+    let families: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    assert_eq!(families[..2], ["cpu_power_acpi_watts", "cpu_power_nvml_watts"], "{page}");
+    for place in 0..4 {
+        let sensor = format!(r#"sensor="{}""#, uuid(place));
+        let window_s = value(&page, "power_reading_window_seconds", &[&sensor]);
+        assert_eq!(window_s, Some(1.0), "the field is a mean of one second");
+        let read_at = value(&page, "power_reading_timestamp_seconds", &[&sensor]).unwrap();
+        assert!((Now::read().wall_s - read_at).abs() < 10.0, "{read_at}");
+    }
+}
+
+/// What was measured on a GB200: per load the power of the two chips, both reports of the module, and Grace.
+const MEASURED: [(&str, [f64; 2], [f64; 2], f64); 3] = [
+    ("idle", [204.0, 198.0], [539.0, 534.0], 96.0),
+    ("one GPU loaded", [390.0, 202.0], [731.0, 725.0], 98.0),
+    ("both loaded", [397.0, 400.0], [938.0, 933.0], 101.0),
+];
+
+#[test]
+fn a_measured_table_is_published_and_its_rest_is_what_was_found() {
+    let mut node = Superchip::new(&["96000000"], &[(0, 1.0), (0, 1.0)]);
+    let served = node.served(2);
+    for (load, chips, module, grace) in MEASURED {
+        let grace_uw = format!("{}", grace * 1e6);
+        node.tree.write("devices/ACPI000D:00/hwmon/hwmon0/power1_average", grace_uw);
+        node.set_mw(0, module[0] * 1e3);
+        node.set_mw(1, module[1] * 1e3);
+        let mean_w = (module[0] + module[1]) / 2.0;
+        let published = |page: &str| {
+            let module = value(page, "cpu_power_nvml_watts", &[r#"gpus="0,1""#])?;
+            let total = value(page, "cpu_power_acpi_watts", &[r#"type="total""#])?;
+            Some((module, total))
+        };
+        let mut page = String::new();
+        eventually(load, || {
+            page = served.page();
+            published(&page) == Some((mean_w, grace))
+        });
+        // Offline, from what was recorded of each GPU: the same function, the same number.
+        let recorded: Vec<Option<f64>> = module_lines(&page)
+            .iter()
+            .map(|line| line.rsplit(' ').next().unwrap().parse().ok())
+            .collect();
+        let ModuleMean::Mean { watts, members: 2, .. } = module_mean(&recorded) else {
+            panic!("{load}: {recorded:?}");
+        };
+        assert_eq!(watts, mean_w, "{load}");
+        // Regulators, memory and the rest of the board: 38 W to 42 W, give or take the rounding of the table.
+        let rest_w = watts - grace - chips[0] - chips[1];
+        assert!((37.0..43.0).contains(&rest_w), "{load}: {rest_w} W");
+    }
+}
+
+#[test]
+fn a_pair_that_differs_by_more_than_5_percent_is_withheld() {
+    let mut node = Superchip::gb200([500_000.0, 500_000.0, 600_000.0, 600_000.0]);
+    let served = node.served(4);
+    let withheld = &[r#"source="nvml""#, r#"sensor="socket0""#, r#"reason="disagree""#];
+    let cases = [
+        (487_500.0, 512_500.0, true),  // 5 % exactly
+        (487_250.0, 512_750.0, false), // 5.1 %
+        (500_000.0, 526_000.0, false),
+        (500_000.0, 525_000.0, true),
+        (700_000.0, 100_000.0, false),
+        (539_000.0, 534_000.0, true),
+    ];
+    for (first, second, passes) in cases {
+        node.set_mw(0, first);
+        node.set_mw(1, second);
+        let mean_w = passes.then_some((first + second) / 2e3);
+        let spread = (first - second).abs() / ((first + second) / 2.0);
+        let what = format!("{first} mW and {second} mW");
+        let mut page = String::new();
+        eventually(&what, || {
+            page = served.page();
+            let spread_ratio = value(&page, "gpu_module_spread_ratio", &[r#"socket="0""#]);
+            spread_ratio.is_some_and(|ratio| (ratio - spread).abs() < 1e-6)
+        });
+        assert_eq!(value(&page, "cpu_power_nvml_watts", &[r#"socket="0""#]), mean_w, "{page}");
+        assert_eq!(value(&page, "power_withheld", withheld).is_some(), !passes, "{page}");
+        assert_eq!(value(&page, "cpu_power_nvml_watts", &[r#"socket="1""#]), Some(600.0));
+        assert_eq!(module_lines(&page).len(), 4, "each GPU's own reading is always there: {page}");
+    }
+}
+
+#[test]
+fn one_gpu_is_its_own_mean_and_a_silent_one_is_no_member() {
+    let mut node = Superchip::gb200([500_000.0, 700_000.0, 600_000.0, 600_000.0]);
+    let served = node.served(4);
+    node.answer(1, Answer::Error(NvmlReturn::NotSupported));
+    let one = &[r#"socket="0",gpus="0""#];
+    eventually("one member", || value(&served.page(), "cpu_power_nvml_watts", one) == Some(500.0));
+    let page = served.page();
+    let silent = format!(r#"sensor="{}",reason="not_supported""#, uuid(1));
+    assert!(value(&page, "power_withheld", &[&silent]).is_some(), "{page}");
+    assert_eq!(value(&page, "gpu_module_spread_ratio", &[r#"socket="0""#]), None);
+}
+
+#[test]
+fn a_gpu_whose_numa_node_nobody_tells_is_in_no_mean() {
+    let node = Superchip::new(&["98029000"], &[(-1, 500_000.0), (0, 600_000.0)]);
+    node.tree.write("bus/pci/devices/0009:01:00.0/numa_node", "0\n");
+    let page = node.served(2).page();
+    let means = samples(&page, "cpu_power_nvml_watts");
+    assert_eq!(means.len(), 1, "{page}");
+    assert!(means[0].contains(r#"gpus="1""#), "{means:?}");
+    let alone = &[r#"gpu="0""#, r#"socket="""#];
+    assert_eq!(value(&page, "gpu_module_power_watts", alone), Some(500.0));
+}
+
+#[test]
+fn without_the_library_nothing_is_said_of_it() {
+    let node = Superchip::gb200([1.0; 4]);
+    let mut config = node.config();
+    config.nvml = vec![node.tree.path("libnvidia-ml.so.1")];
+    let page = Served::start(&config).page();
+    assert!(!page.contains("nvml") && !page.contains("module"), "{page}");
+    assert_eq!(samples(&page, "cpu_power_acpi_watts").len(), 2);
+}
+
+#[test]
+fn a_library_that_appears_later_is_read() {
+    let node = Superchip::gb200([500_000.0; 4]);
+    let hidden = node.nvml.library().with_extension("hidden");
+    std::fs::rename(node.nvml.library(), &hidden).unwrap();
+    let served = Served::start(&node.config());
+    assert!(!served.page().contains("nvml"));
+    std::fs::rename(&hidden, node.nvml.library()).unwrap();
+    eventually("it is read", || module_lines(&served.page()).len() == 4);
+}
+
+#[test]
+fn one_handle_serves_all_scrapes_and_is_given_back() {
+    let node = Superchip::gb200([500_000.0; 4]);
+    let served = node.served(4);
+    let reads = || {
+        let calls = node.nvml.calls().unwrap();
+        calls.iter().filter(|call| call.symbol == "nvmlDeviceGetFieldValues").count()
+    };
+    let before = reads();
+    (0..50).for_each(|_| drop(served.page()));
+    eventually("it is read on", || reads() > before + 20);
+    drop(served);
+    eventually("it is shut down", || unbalanced(&node.nvml.calls().unwrap()).is_empty());
+    let calls = node.nvml.calls().unwrap();
+    let count = |symbol: &str| calls.iter().filter(|call| call.symbol == symbol).count();
+    assert_eq!((count("nvmlInit_v2"), count("nvmlShutdown")), (1, 1));
+    for call in calls.iter().filter(|call| call.symbol == "nvmlDeviceGetFieldValues") {
+        let asked = format!("{}", call.args);
+        assert!(asked.contains("185"), "{asked}");
+        assert!(!asked.contains("186"), "the instant field is never asked for: {asked}");
+    }
+}
+
+#[test]
+fn a_driver_that_is_loaded_anew_is_read_again_with_the_same_identities() {
+    let mut node = Superchip::gb200([500_000.0; 4]);
+    let served = node.served(4);
+    let known = module_lines(&served.page());
+    node.nvml.change(|script| script.driver.error = Some(NvmlReturn::DriverNotLoaded)).unwrap();
+    let down = &[r#"source="nvml""#, r#"sensor="library""#, r#"reason="disconnected""#];
+    eventually("it is down", || value(&served.page(), "power_withheld", down).is_some());
+    let page = served.page();
+    assert!(module_lines(&page).is_empty(), "{page}");
+    let state = value(&page, "power_sensor_state", &[&uuid(0), r#"state="unavailable""#]);
+    assert_eq!(state, Some(1.0), "{page}");
+    let change = |script: &mut wattscribe_standins::NvmlScript| {
+        script.driver.error = None;
+        script.driver.load += 1;
+    };
+    node.nvml.change(change).unwrap();
+    eventually("it is read again", || module_lines(&served.page()) == known);
+    assert!(samples(&served.page(), "power_withheld").is_empty());
+}
+
+#[test]
+fn a_gpu_that_is_lost_leaves_the_others_alone_and_keeps_its_name() {
+    let mut node = Superchip::gb200([500_000.0, 510_000.0, 600_000.0, 605_000.0]);
+    let served = node.served(4);
+    let known = module_lines(&served.page());
+    node.nvml.change(|script| script.devices[0].lost = true).unwrap();
+    let lost = format!(r#"sensor="{}",reason="gone""#, uuid(0));
+    eventually("it is lost", || value(&served.page(), "power_withheld", &[&lost]).is_some());
+    // The library numbers the others anew: what is published under a UUID is that GPU's power all the same.
+    let moved = [r#"gpu="0""#, &uuid(1)];
+    eventually("the others move up", || {
+        let page = served.page();
+        for line in module_lines(&page) {
+            let of = |line: &String| {
+                let uuid = line.split("uuid=\"").nth(1).unwrap().split('"').next().unwrap();
+                (uuid.to_owned(), line.rsplit(' ').next().unwrap().to_owned())
+            };
+            assert!(known.iter().any(|known| of(known) == of(&line)), "{line}");
+        }
+        value(&page, "gpu_module_power_watts", &moved) == Some(510.0)
+    });
+    let page = served.page();
+    assert_eq!(module_lines(&page).len(), 3, "{page}");
+    let info = value(&page, "power_sensor_info", &[&uuid(0)]);
+    assert_eq!(info, Some(1.0), "a lost GPU is still named: {page}");
+    node.nvml.change(|script| script.devices[0].lost = false).unwrap();
+    eventually("it is back", || module_lines(&served.page()) == known);
+}
+
+#[test]
+fn another_gpu_at_the_same_place_is_another_one() {
+    let mut node = Superchip::gb200([500_000.0; 4]);
+    let served = node.served(4);
+    let change = |script: &mut wattscribe_standins::NvmlScript| {
+        script.devices[0] = Device::new("GPU-new", PCI[0]).module_mw(450_000.0);
+    };
+    node.nvml.change(change).unwrap();
+    eventually("the new one is read", || {
+        let page = served.page();
+        let old = value(&page, "gpu_module_power_watts", &[&uuid(0)]);
+        assert_ne!(old, Some(450.0), "another GPU's power under an old name: {page}");
+        value(&page, "gpu_module_power_watts", &["GPU-new"]) == Some(450.0)
+    });
+    let old = format!(r#"sensor="{}",reason="gone""#, uuid(0));
+    eventually("the old one is lost", || {
+        value(&served.page(), "power_withheld", &[&old]).is_some()
+    });
+}
