@@ -219,12 +219,16 @@ impl<'a> Socket<'a> {
     }
 }
 
-/// The power of a part of a socket. Firmware has one channel for it, and the first counts. A package of
-/// several dies has a zone for each, and they count only together.
+/// The power of a part of a socket. Firmware has one channel for it; of several the first counts, and where
+/// the page describes them the first described: when that one is withheld, another meter must not stand in
+/// for it unseen. A package of several dies has a zone for each, and they count only together.
 fn part_watts(named: &Named<'_>, source: Source, part: Part, member: &mut Member) -> Option<f64> {
     let readings = || named.readings.iter().filter(|reading| reading.part == part);
     if source != Source::Rapl {
-        return readings().next().map(|reading| reading.watts);
+        let described = first_described(named, source, part);
+        let counts =
+            |reading: &&&Reading| described.is_none_or(|sensor| sensor.channel == reading.channel);
+        return readings().find(counts).map(|reading| reading.watts);
     }
     let described = named.sensors.iter().filter(|sensor| sensor.part == part).count();
     let count = readings().count();
@@ -232,9 +236,19 @@ fn part_watts(named: &Named<'_>, source: Source, part: Part, member: &mut Member
     (count > 0 && count == needed).then(|| readings().map(|reading| reading.watts).sum())
 }
 
-/// The sensors behind a socket's power. Firmware may show several channels for it: then only that of the
-/// reading which counts.
+/// The firmware channel that the page describes first for a part. DCGM has one sensor for it, whose
+/// description names it by another word than its reading.
+fn first_described<'a>(named: &Named<'a>, source: Source, part: Part) -> Option<&'a Sensor> {
+    let is_of_part = |sensor: &&&'a Sensor| sensor.part == part;
+    named.sensors.iter().find(is_of_part).copied().filter(|_| source == Source::Acpi)
+}
+
+/// The sensors behind a socket's power. Firmware may show several channels for it: then only that which
+/// counts.
 fn primary_sensors<'a>(named: &Named<'a>, source: Source) -> Vec<&'a Sensor> {
+    if let Some(sensor) = first_described(named, source, Part::Primary) {
+        return vec![sensor];
+    }
     let sensors = named.sensors.iter().filter(|sensor| sensor.part == Part::Primary).copied();
     let counting = named.readings.iter().find(|reading| reading.part == Part::Primary);
     match counting.filter(|_| source != Source::Rapl) {

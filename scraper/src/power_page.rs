@@ -6,6 +6,7 @@
 //! kept all the same, because a sum must not pass over it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::RangeInclusive;
 
 use wattscribe_parser::{Entry, Exposition, Fault, Labels, Sample};
 use wattscribe_rules::{RailKind, State, classify};
@@ -113,6 +114,13 @@ pub struct PowerPage {
     seen_sensors: HashSet<(Source, String)>,
 }
 
+/// What a reading can be a mean over, in seconds. No meter averages over more than a minute; a window moves
+/// the reading by half of it, and one that cannot be must not.
+const WINDOWS_S: RangeInclusive<f64> = 0.0..=60.0;
+
+/// What can be Unix seconds of a page: from 2001 to 5138. Milliseconds are not.
+const UNIX_S: RangeInclusive<f64> = 1e9..=1e11;
+
 impl PowerPage {
     /// Reads a body, and shows every sample to `each`. The first fault fails the whole body.
     pub fn read(body: &[u8], mut each: impl FnMut(&Sample<'_>)) -> Result<Self, Fault> {
@@ -140,7 +148,8 @@ impl PowerPage {
             "cpu_power_nvml_watts" => self.take_module(labels, value),
             "cpu_power_rapl_watts" => self.take_reading(rapl_reading(labels, value)),
             "cpu_energy_joules_total" => {
-                if let Some(zone) = labels.get("zone").filter(|_| value.is_finite()) {
+                if let Some(zone) = labels.get("zone").filter(|_| value.is_finite() && value >= 0.0)
+                {
                     self.counter_j.entry(zone.into_owned()).or_insert(value);
                 }
             }
@@ -159,8 +168,12 @@ impl PowerPage {
                 }
             }
             "power_reading_timestamp_seconds" => insert(&mut self.read_at_s, labels, value),
-            "power_reading_window_seconds" => insert(&mut self.window_s, labels, value),
-            "power_exposition_timestamp_seconds" if value.is_finite() => self.made_s = Some(value),
+            "power_reading_window_seconds" if WINDOWS_S.contains(&value) => {
+                insert(&mut self.window_s, labels, value);
+            }
+            "power_exposition_timestamp_seconds" if UNIX_S.contains(&value) => {
+                self.made_s = Some(value);
+            }
             "power_simulated" => self.is_simulated |= value != 0.0,
             _ => {}
         }

@@ -239,3 +239,26 @@ fn a_broken_page_of_many_sockets_is_bounded_in_time_and_rows() {
         .collect();
     assert_eq!(cpu_rows(&body, &mut History::default()).rows.len(), 1);
 }
+
+#[test]
+fn a_second_meter_of_one_socket_does_not_stand_in_for_the_first_unseen() {
+    let reading = |channel: &str, watts: &str| {
+        format!(
+            "cpu_power_acpi_watts{{sensor=\"{channel}\",type=\"total\",socket=\"0\",\
+             oem_info=\"\",source=\"acpi\"}} {watts}\n"
+        )
+    };
+    let described: String = [("a", "hwmon1/power1"), ("b", "hwmon2/power1")]
+        .map(|(sensor, channel)| {
+            format!(
+                "power_sensor_info{{source=\"acpi\",sensor=\"{sensor}\",channel=\"{channel}\",\
+                 type=\"total\",socket=\"0\",label=\"\",averaging=\"mean\"}} 1\n"
+            )
+        })
+        .concat();
+    let both = [reading("hwmon1/power1", "100"), reading("hwmon2/power1", "300")];
+    check(&[both.concat(), described.clone()], "0 acpi 100 total 100");
+    check(&[both[1].clone(), described], "0 acpi unavailable");
+    // A page that describes nothing cannot tell: its first reading counts, as for other readers of it.
+    check(&both[1..], "0 acpi 300 total 300");
+}

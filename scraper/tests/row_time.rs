@@ -158,3 +158,13 @@ fn equal_pages_give_equal_rows_to_the_bit() {
         assert_eq!(text(&rows_at(&body, &mut History::default(), 0.0, 0.0)), first);
     }
 }
+
+#[test]
+fn a_window_that_no_meter_has_moves_nothing() {
+    for window_s in [-100.0, 7200.0] {
+        let body = page(&[read(0, 0.25, Some(window_s))], 0.0, 0.0);
+        let rows = rows_at(&body, &mut History::default(), 0.0, 0.0);
+        assert!((rows[0].timestamp_unix - (MADE_S - 0.25)).abs() < 2e-6, "{window_s}: {rows:?}");
+        assert_eq!(rows[0].averaging_s, None, "{window_s}");
+    }
+}
