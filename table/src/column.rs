@@ -209,6 +209,10 @@ impl<'a, K: Codec<T>, T> Cells<'a, K, T> {
                 Ok(Cells { column, store: None })
             };
         };
+        // It may be local time of anywhere: to take it as UTC would move every row by hours.
+        if matches!(array.data_type(), DataType::Timestamp(_, None)) {
+            return Err(error("a timestamp without a time zone".into(), K::Store::NAME));
+        }
         match array.as_any().downcast_ref() {
             Some(store) => Ok(Cells { column, store: Some(store) }),
             None => Err(error(array.data_type().to_string(), K::Store::NAME)),

@@ -76,7 +76,7 @@ fn a_changed_byte_costs_the_record_that_holds_it() {
     let bytes = segment(&records);
     let ends: Vec<usize> = (0..=3).map(|count| segment(&records[..count]).len()).collect();
     for at in 12..bytes.len() {
-        for mask in [0x01, 0x10, 0x40, 0xff] {
+        for mask in [0x01, 0x40] {
             let mut changed = bytes.clone();
             changed[at] ^= mask;
             let hit = ends.iter().rposition(|end| *end <= at).unwrap();

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use arrow_array::{Array, ArrayRef, TimestampMicrosecondArray};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use proptest::prelude::*;
 use tempfile::tempdir;
@@ -171,6 +172,42 @@ fn a_table_the_file_does_not_hold_is_refused() {
         PartReader::<Scrape>::open(&directory.path().join("y")),
         Err(PartError::Disk(_))
     ));
+}
+
+/// Scrapes as another tool might have rewritten them: its own compression, no footer of ours, and times whose zone is
+/// `zone`.
+fn rewritten(path: &Path, compression: Compression, zone: Option<&str>) {
+    let arrays = Scrape::to_arrays(&[scrape("a", 1)]).unwrap();
+    let columns = Scrape::columns().into_iter().zip(arrays).map(|(column, array)| {
+        let array = match array.as_any().downcast_ref::<TimestampMicrosecondArray>() {
+            Some(times) => Arc::new(times.clone().with_timezone_opt(zone)) as ArrayRef,
+            None => array,
+        };
+        (column.name, array)
+    });
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let properties = WriterProperties::builder().set_compression(compression).build();
+    let file = File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+#[test]
+fn files_that_other_tools_rewrote_are_read_unless_their_times_have_no_zone() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("x.parquet");
+    for compression in [Compression::SNAPPY, Compression::UNCOMPRESSED] {
+        for zone in ["UTC", "+00:00", "Europe/Berlin"] {
+            rewritten(&path, compression, Some(zone));
+            assert_eq!(read::<Scrape>(&path), [scrape("a", 1)], "{compression} {zone}");
+        }
+    }
+    rewritten(&path, Compression::SNAPPY, None);
+    let error = PartReader::<Scrape>::open(&path).unwrap().next().unwrap().unwrap_err();
+    let expected = "column timestamp, row 0: found a timestamp without a time zone, expected a UTC timestamp in \
+                    microseconds";
+    assert_eq!(error.to_string(), format!("{}: {expected}", path.display()));
 }
 
 #[test]
