@@ -190,8 +190,12 @@ async fn record(
     line.clear();
     if let (Some(argv), Some((start_s, end_s))) = (&argv, command_s) {
         let file = out.join("windows.csv");
-        if let Err(error) = windows::append(&file, &argv.join(" "), start_s, end_s) {
-            tracing::warn!(%error, "cannot write {}", file.display());
+        match windows::append(&file, &argv.join(" "), start_s, end_s) {
+            Ok(0) => {}
+            Ok(torn) => {
+                tracing::warn!("{}: {torn} bytes of a torn last line were cut", file.display())
+            }
+            Err(error) => tracing::warn!("{error}"),
         }
     }
     Ok(sum_up(&manifest, out, end))

@@ -1,12 +1,12 @@
 //! Named windows in a file: CSV with the header `name,start_unix,end_unix`, or JSON lines with those keys.
 //! Times are Unix seconds, or RFC 3339 text.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
 use wattscribe_rules::Window;
+use wattscribe_table::{DiskError, append_line};
 
 use crate::time::parse_time;
 
@@ -90,13 +90,11 @@ fn named(name: &str, start_s: f64, end_s: f64) -> Result<NamedWindow, String> {
     Ok(NamedWindow { name: name.to_owned(), window })
 }
 
-/// Adds a window to a file of windows, which is made if there is none.
-pub(crate) fn append(path: &Path, name: &str, start_s: f64, end_s: f64) -> io::Result<()> {
-    let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-    let header = if file.metadata()?.len() == 0 { format!("{HEADER}\n") } else { String::new() };
+/// Adds a window to a file of windows, which is made if there is none. Returns how many bytes of a torn last line were
+/// cut: its time may have lost digits.
+pub(crate) fn append(path: &Path, name: &str, start_s: f64, end_s: f64) -> Result<u64, DiskError> {
     let name = name.replace(['\n', '\r', '"'], " ");
-    file.write_all(format!("{header}{name},{start_s},{end_s}\n").as_bytes())?;
-    file.sync_all()
+    append_line(path, HEADER, &format!("{name},{start_s},{end_s}"))
 }
 
 #[cfg(test)]
@@ -145,7 +143,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("windows.csv");
         append(&path, "./bench \"a\"", 1.25, 2.5).unwrap();
-        append(&path, "b", 3.0, 4.0).unwrap();
+        let torn = fs::read_to_string(&path).unwrap() + "torn,2,2.1";
+        fs::write(&path, torn).unwrap();
+        assert_eq!(append(&path, "b", 3.0, 4.0).unwrap(), 10);
         let names: Vec<String> = read(&path).unwrap().into_iter().map(|w| w.name).collect();
         assert_eq!(names, ["./bench  a", "b"]);
     }

@@ -10,6 +10,7 @@ mod cpu_sample;
 mod disk;
 mod energy_window;
 mod journal;
+mod line_file;
 #[cfg(test)]
 mod made_rows;
 mod manifest;
@@ -27,6 +28,7 @@ pub use cpu_sample::{CpuPower, CpuSample, SocketRead};
 pub use disk::DiskError;
 pub use energy_window::EnergyWindow;
 pub use journal::{JournalError, Journaled, RECORD_BYTES_MAX, ScrapeRecord, SegmentReader, Tail};
+pub use line_file::append_line;
 pub use manifest::{CpuManifest, NodeSummary, RunSummary, TargetSummary};
 pub use part::{PartError, PartReader, PartWriter, Simulated, write_part};
 pub use reading::LongReading;
