@@ -45,7 +45,7 @@ impl Sealed {
 
 /// Says that scrapes are missing from a run because of a segment that was kept.
 pub(super) fn set_aside(path: &Path) -> String {
-    format!("{}: scrapes are missing that could not be read, this is their segment", path.display())
+    format!("{}: scrapes of this segment could not be read and are missing", path.display())
 }
 
 /// Seals one segment, which nobody writes any more. Doing it again gives the same.
