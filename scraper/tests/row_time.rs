@@ -130,7 +130,7 @@ fn a_reading_is_recorded_once() {
 
 #[test]
 fn the_sensor_that_counts_gives_the_time() {
-    // Two firmware channels for one socket: the first that has power counts, and so does its time alone.
+    // Two firmware channels for one socket: the first that is described counts, and so does its time alone.
     let sensor = |id: &str, age_s: f64| {
         format!(
             "power_sensor_info{{source=\"acpi\",sensor=\"{id}\",channel=\"ch-{id}\",type=\"total\",socket=\"0\",averaging=\"mean\"}} 1\n\
@@ -138,9 +138,9 @@ fn the_sensor_that_counts_gives_the_time() {
             MADE_S - age_s
         )
     };
-    let watts = "cpu_power_acpi_watts{sensor=\"ch-b\",type=\"total\",socket=\"0\",oem_info=\"\",source=\"acpi\"} 94\n";
+    let watts = "cpu_power_acpi_watts{sensor=\"ch-a\",type=\"total\",socket=\"0\",oem_info=\"\",source=\"acpi\"} 94\n";
     let made = format!("power_exposition_timestamp_seconds {MADE_S:.6}\n");
-    let body = sensor("a", 9.0) + &sensor("b", 0.5) + watts + &made;
+    let body = sensor("a", 0.5) + &sensor("b", 9.0) + watts + &made;
     let row = &rows_at(&body, &mut History::default(), 0.0, 0.0)[0];
     assert!((row.timestamp_unix - (MADE_S - 0.5)).abs() < 2e-6, "{row:?}");
 }
