@@ -41,6 +41,7 @@ pub mod state;
 pub mod boundary;
 pub mod disagree;
 pub mod ledger;
+pub mod residual;
 pub mod sum;
 
 mod compensated;
@@ -56,6 +57,7 @@ pub use ledger::{Ledger, NodeKey, Observation, SeriesKey, Statement};
 pub use limits::Limits;
 pub use rail::{Rail, RailKind, classify};
 pub use reason::{Reason, Reasons};
+pub use residual::{NoResidual, residual};
 pub use sample::{CounterSample, PushError, Sample};
 pub use state::State;
 pub use sum::{FleetEnergy, Sum, sum_energy, total};
