@@ -13,9 +13,10 @@ use crate::sum::{Members, total};
 ///
 /// `sockets` and `gpus` have an entry for every part that the module is made of, and `None` for one without a reading.
 /// Both are whole: a rail is no socket ([`SocketTotal`](crate::Boundary::SocketTotal)), and a report of the module is no
-/// accelerator. As of the module itself, a zero is no reading, nor is a value that is negative or not finite. The difference is what
-/// it is and is never clamped: the meters average over different times, so while the load changes it may be far off, and
-/// even below zero.
+/// accelerator. As of the module itself, a zero is no reading, nor is a value that is negative or not finite.
+///
+/// The difference is what it is and is never clamped: the meters average over different times, so while the load changes
+/// it may be far off, and even below zero.
 ///
 /// # Errors
 /// [`NoResidual`], with the first thing that is missing: the module, then sockets, then accelerators.

@@ -69,14 +69,20 @@ impl Node {
     fn start(name: &str, root: &Path) -> Self {
         let mut command = exporter();
         command.args(["--bind", "127.0.0.1", "--port", "0", "--interval", INTERVAL]);
-        let mut exporter = Running::start(command.arg("--sysfs-root").arg(root));
-        let address = exporter.says("listening", |log| {
-            let (_, after) = log.split_once("listening addr=")?;
-            // Only once the line is whole is the port.
-            after.split_once('\n')?.0.trim().parse().ok()
-        });
+        let (exporter, address) = listening(command.arg("--sysfs-root").arg(root));
         Self { name: name.to_owned(), address, _exporter: exporter }
     }
+}
+
+/// An exporter once it listens, and where.
+pub fn listening(command: &mut Command) -> (Running, SocketAddr) {
+    let mut exporter = Running::start(command);
+    let address = exporter.says("listening", |log| {
+        let (_, after) = log.split_once("listening addr=")?;
+        // Only once the line is whole is the port.
+        after.split_once('\n')?.0.trim().parse().ok()
+    });
+    (exporter, address)
 }
 
 /// `wattscribe record` of these targets into a directory.
