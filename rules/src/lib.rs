@@ -44,6 +44,10 @@ pub mod ledger;
 pub mod residual;
 pub mod sum;
 
+// Rules as data.
+pub mod engine;
+pub mod rule;
+
 mod compensated;
 mod open_window;
 

@@ -1,0 +1,264 @@
+//! A rule file in memory: what is derived from which series, when it is withheld, and what the result covers.
+//!
+//! Pure data. [`read`](crate::rule::read) makes it from text and refuses what has no meaning, so whoever holds a
+//! [`RuleSet`] holds one that can be evaluated.
+
+use std::time::Duration;
+
+use crate::boundary::Boundary;
+
+pub mod selector;
+
+pub use selector::Selector;
+
+/// The rules of a file, in its order, and what they have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RuleSet {
+    /// When rules are evaluated.
+    pub timing: Timing,
+    /// The rules. One that takes the results of another stands below it.
+    pub rules: Vec<Rule>,
+}
+
+/// When a rule is evaluated, and what it sees then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Instants are whole multiples of this since the Unix epoch; whole microseconds.
+    pub every: Duration,
+    /// A reading this old at an instant, or older, is not seen there.
+    pub look_back: Duration,
+    /// A scrape that begins later than this after an instant does not count for it.
+    pub lateness: Duration,
+    /// Readings further apart than this do not cover the time between them.
+    pub gap: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        let seconds = Duration::from_secs;
+        Timing { every: seconds(1), look_back: seconds(5), lateness: seconds(2), gap: seconds(3) }
+    }
+}
+
+/// One derived value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// `level:metric:operations`.
+    pub name: String,
+    /// What it is for, in words; empty where nothing is said.
+    pub about: String,
+    /// How a result is made of the members of a group.
+    pub function: Function,
+    /// The labels that a result keeps, sorted. With `node` among them the rule is of a node, else of the fleet.
+    pub by: Vec<String>,
+    /// Which members must report.
+    pub require: Require,
+    /// When a result that can be computed is withheld.
+    pub withhold: Withhold,
+    /// What the result covers.
+    pub boundary: Boundary,
+    /// The unit of the result as the file gives it: `W`, `J`, `1`, `tokens/J`.
+    pub unit: String,
+    /// The first 16 hexadecimal digits of the SHA-256 of the rule's own text and the file's timing.
+    pub hash: String,
+}
+
+impl Rule {
+    /// The label that holds the name of the target.
+    pub const NODE: &'static str = "node";
+
+    /// Whether its results are of one node each. Those of the fleet are made of results of nodes.
+    pub fn is_of_node(&self) -> bool {
+        self.by.iter().any(|label| label == Rule::NODE)
+    }
+
+    /// Every input, in the order of the file.
+    pub fn inputs(&self) -> Vec<&Input> {
+        match &self.function {
+            Function::Mean { of }
+            | Function::Integrate { of, .. }
+            | Function::Increase { of, .. }
+            | Function::Quantile { of, .. } => vec![of],
+            Function::Sum { of } | Function::Max { of, .. } | Function::Min { of, .. } => {
+                of.iter().collect()
+            }
+            Function::Residual { of, less } => std::iter::once(of).chain(less).collect(),
+            Function::Ratio { of, to } => vec![of, to],
+            Function::Check { of, against, .. } => vec![of, against],
+        }
+    }
+
+    /// The windows of a rule over time; `None` for a rule of instants.
+    pub fn over(&self) -> Option<&Over> {
+        match &self.function {
+            Function::Integrate { over, .. }
+            | Function::Increase { over, .. }
+            | Function::Quantile { over, .. }
+            | Function::Check { over, .. } => Some(over),
+            Function::Max { over, .. } | Function::Min { over, .. } => over.as_ref(),
+            Function::Mean { .. }
+            | Function::Sum { .. }
+            | Function::Residual { .. }
+            | Function::Ratio { .. } => None,
+        }
+    }
+}
+
+/// How a result is made.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Function {
+    /// The mean of the members at an instant.
+    Mean {
+        /// The members.
+        of: Input,
+    },
+    /// The sum of the members at an instant; over results of windows, the sum of their energies.
+    Sum {
+        /// The members.
+        of: Vec<Input>,
+    },
+    /// A whole less its parts at an instant. Whole and parts are sums of their members.
+    Residual {
+        /// The whole.
+        of: Input,
+        /// The parts.
+        less: Vec<Input>,
+    },
+    /// A quotient at an instant, of two sums of members.
+    Ratio {
+        /// The numerator.
+        of: Input,
+        /// The denominator.
+        to: Input,
+    },
+    /// The greatest member at an instant; with windows, the greatest reading of one member in each.
+    Max {
+        /// The members.
+        of: Vec<Input>,
+        /// The windows.
+        over: Option<Over>,
+    },
+    /// The least member at an instant; with windows, the least reading of one member in each.
+    Min {
+        /// The members.
+        of: Vec<Input>,
+        /// The windows.
+        over: Option<Over>,
+    },
+    /// A percentile of one member's readings in each window.
+    Quantile {
+        /// The member.
+        of: Input,
+        /// 0 to 1.
+        quantile: f64,
+        /// The windows.
+        over: Over,
+    },
+    /// The energy of the members' power in each window.
+    Integrate {
+        /// The members.
+        of: Input,
+        /// The windows.
+        over: Over,
+    },
+    /// By how much the members' energy counters moved in each window.
+    Increase {
+        /// The members.
+        of: Input,
+        /// The windows.
+        over: Over,
+    },
+    /// The energy of one member's power, when its counter bears it out.
+    Check {
+        /// The power.
+        of: Input,
+        /// The counter.
+        against: Input,
+        /// The windows.
+        over: Over,
+    },
+}
+
+impl Function {
+    /// The word in the file.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Function::Mean { .. } => "mean",
+            Function::Sum { .. } => "sum",
+            Function::Residual { .. } => "residual",
+            Function::Ratio { .. } => "ratio",
+            Function::Max { .. } => "max",
+            Function::Min { .. } => "min",
+            Function::Quantile { .. } => "quantile",
+            Function::Integrate { .. } => "integrate",
+            Function::Increase { .. } => "increase",
+            Function::Check { .. } => "check",
+        }
+    }
+}
+
+/// Series that go into a rule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// Where they come from.
+    pub from: From,
+    /// Metric, or name of the rule, and matchers.
+    pub selector: Selector,
+    /// The labels that tell members of one group apart, sorted; `node` always among them.
+    pub member: Vec<String>,
+    /// Whether a zero means that there is no reading, as for whatever is powered on.
+    pub zero_is_missing: bool,
+    /// What a reading covers.
+    pub boundary: Boundary,
+    /// The unit of a reading.
+    pub unit: String,
+}
+
+/// Where the readings of an input are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// In `cpu_samples`: power and counters of sockets.
+    Sockets,
+    /// In `readings`: samples as they stand on the page.
+    Page,
+    /// In the results of the rule at this place of the set.
+    Rule(usize),
+}
+
+/// Stretches of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Windows of `length` that begin at whole multiples of `every` since the Unix epoch.
+    Aligned {
+        /// From one start to the next.
+        every: Duration,
+        /// The length; equal to `every` unless windows overlap.
+        length: Duration,
+    },
+    /// Windows that a file names: of benchmarks, jobs, commands. There are none while it is recorded.
+    Named,
+}
+
+/// Which members must report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Require {
+    /// One.
+    Any,
+    /// Every member that was ever seen.
+    All,
+    /// So many.
+    AtLeast(usize),
+}
+
+/// When a result that can be computed is withheld.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Withhold {
+    /// When the highest member less the lowest is more than this fraction of their mean.
+    pub spread_above: Option<f64>,
+    /// When it is below this.
+    pub below: Option<f64>,
+    /// When it is above this.
+    pub above: Option<f64>,
+    /// When less than this fraction of a window is covered.
+    pub coverage_below: Option<f64>,
+}
