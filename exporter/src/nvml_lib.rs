@@ -96,6 +96,14 @@ impl NvmlLib {
         Ok(described)
     }
 
+    /// The PCI addresses, as NVML writes them, of the GPUs that say that their persistence mode is off.
+    pub(crate) fn without_persistence(&self) -> Vec<String> {
+        let gpus = 0..self.nvml.device_count().unwrap_or(0);
+        let gpus = gpus.filter_map(|index| self.nvml.device_by_index(index).ok());
+        let off = gpus.filter(|gpu| matches!(gpu.is_in_persistent_mode(), Ok(false)));
+        off.filter_map(|gpu| Some(gpu.pci_info().ok()?.bus_id)).collect()
+    }
+
     /// The UUID of the GPU that the handle at this place of what was described last stands for now.
     pub(crate) fn uuid(&self, place: usize) -> Result<String, NvmlError> {
         let handle = *self.handles.get(place).ok_or(NvmlError::NotFound)?;

@@ -8,6 +8,7 @@
 use std::path::PathBuf;
 
 use nvml_wrapper::error::NvmlError;
+use tracing::warn;
 use wattscribe_rules::Averaging;
 
 use crate::clock::Now;
@@ -28,12 +29,28 @@ const WINDOW_S: f64 = 1.0;
 pub struct Nvml {
     names: Vec<PathBuf>,
     sysfs: Sysfs,
+    /// Whether it was said that persistence mode is off.
+    has_warned: bool,
 }
 
 impl Nvml {
     /// The first of these libraries that can be loaded.
     pub fn new(names: Vec<PathBuf>, sysfs: Sysfs) -> Self {
-        Self { names, sysfs }
+        Self { names, sysfs, has_warned: false }
+    }
+
+    /// Says once where measuring changes what is measured: a driver without persistence mode lets a GPU go when its
+    /// last user leaves, and we never leave (NVIDIA: Driver Persistence). What nobody tells is not worth a word.
+    fn warn_of_persistence(&mut self, nvml: &NvmlLib) {
+        let off: Vec<String> =
+            nvml.without_persistence().iter().map(|bus_id| pci_address(bus_id)).collect();
+        if !off.is_empty() && !std::mem::replace(&mut self.has_warned, true) {
+            warn!(
+                source = "nvml",
+                "persistence mode of the GPUs at {} is off: they stay initialised for as long as they are read here, which costs power while they are idle",
+                off.join(", ")
+            );
+        }
     }
 }
 
@@ -47,6 +64,7 @@ impl Library for Nvml {
             LoadError::Absent(_) => OpenError::Absent(error.to_string()),
             LoadError::Init(_) => OpenError::Failed(error.to_string()),
         })?;
+        self.warn_of_persistence(&nvml);
         Ok(Box::new(NvmlSession { nvml, sysfs: self.sysfs.clone(), ids: Vec::new() }))
     }
 }

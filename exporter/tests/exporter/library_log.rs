@@ -132,6 +132,60 @@ fn troubles_of_gpus_are_told_once_and_so_is_their_end() {
 }
 
 #[test]
+fn persistence_mode_that_is_off_is_told_once() {
+    const READ: (&str, &str) = ("INFO", "is read: 4 of 4 sensors report");
+    let mut node = Superchip::gb200([500_000.0; 4]);
+    for place in [1, 2] {
+        node.nvml.change(|script| script.devices[place].persistence_mode = false).unwrap();
+    }
+    let running = start(&node, &[]);
+    waits(&running, "they are read", 4);
+    wait_for_the_watch(&running);
+    node.nvml.change(|script| script.driver.error = Some(NvmlReturn::DriverNotLoaded)).unwrap();
+    wait_for_the_watch(&running);
+    let loaded = |script: &mut NvmlScript| {
+        script.driver.error = None;
+        script.driver.load += 1;
+    };
+    node.nvml.change(loaded).unwrap();
+    waits(&running, "they are read again", 4);
+    wait_for_the_watch(&running);
+    let off = "persistence mode of the GPUs at 0009:01:00.0, 0018:01:00.0 is off";
+    let down = ("WARN", "does not serve: ");
+    let back = ("INFO", "back again: library");
+    check(&lines(running, "nvml"), &[("WARN", off), READ, down, back]);
+
+    // A GPU without such a mode, and a library that is older than the question.
+    let refuses = Behaviour::fails(NvmlReturn::NotSupported);
+    node.nvml.change(|script| script.set_call(PERSISTENCE, refuses)).unwrap();
+    let running = start(&node, &[]);
+    waits(&running, "they are read", 4);
+    wait_for_the_watch(&running);
+    check(&lines(running, "nvml"), &[READ]);
+    node.nvml.change(|script| script.calls.clear()).unwrap();
+    forget(node.nvml.library(), PERSISTENCE);
+    let running = start(&node, &[]);
+    waits(&running, "they are read", 4);
+    wait_for_the_watch(&running);
+    check(&lines(running, "nvml"), &[READ]);
+}
+
+const PERSISTENCE: &str = "nvmlDeviceGetPersistenceMode";
+
+/// Takes a symbol out of a library that nobody has loaded: its name is another one from now on.
+fn forget(library: &Path, symbol: &str) {
+    let mut bytes = fs::read(library).unwrap();
+    let places: Vec<usize> = bytes
+        .windows(symbol.len())
+        .enumerate()
+        .filter_map(|(place, found)| (found == symbol.as_bytes()).then_some(place))
+        .collect();
+    assert!(!places.is_empty(), "{symbol} is not in {library:?}");
+    places.into_iter().for_each(|place| bytes[place] = b'_');
+    fs::write(library, bytes).unwrap();
+}
+
+#[test]
 fn a_module_without_a_cpu_socket_is_told_once() {
     let node = Superchip::new(
         &["98029000"],

@@ -2,7 +2,6 @@
 //! GPUs that come, go and change places.
 
 use wattscribe_exporter::clock::Now;
-use wattscribe_rules::{ModuleMean, module_mean};
 use wattscribe_standins::{Answer, Device, NvmlReturn, unbalanced};
 
 use crate::fixture::{Served, eventually, samples, value};
@@ -43,48 +42,6 @@ fn lines_are_those_that_readers_know() {
         assert_eq!(window_s, Some(1.0), "the field is a mean of one second");
         let read_at = value(&page, "power_reading_timestamp_seconds", &[&sensor]).unwrap();
         assert!((Now::read().wall_s - read_at).abs() < 10.0, "{read_at}");
-    }
-}
-
-/// What was measured on a GB200: per load the power of the two chips, both reports of the module, and Grace.
-const MEASURED: [(&str, [f64; 2], [f64; 2], f64); 3] = [
-    ("idle", [204.0, 198.0], [539.0, 534.0], 96.0),
-    ("one GPU loaded", [390.0, 202.0], [731.0, 725.0], 98.0),
-    ("both loaded", [397.0, 400.0], [938.0, 933.0], 101.0),
-];
-
-#[test]
-fn a_measured_table_is_published_and_its_rest_is_what_was_found() {
-    let mut node = Superchip::new(&["96000000"], &[(0, 1.0), (0, 1.0)]);
-    let served = node.served(2);
-    for (load, chips, module, grace) in MEASURED {
-        let grace_uw = format!("{}", grace * 1e6);
-        node.tree.write("devices/ACPI000D:00/hwmon/hwmon0/power1_average", grace_uw);
-        node.set_mw(0, module[0] * 1e3);
-        node.set_mw(1, module[1] * 1e3);
-        let mean_w = (module[0] + module[1]) / 2.0;
-        let published = |page: &str| {
-            let module = value(page, "cpu_power_nvml_watts", &[r#"gpus="0,1""#])?;
-            let total = value(page, "cpu_power_acpi_watts", &[r#"type="total""#])?;
-            Some((module, total))
-        };
-        let mut page = String::new();
-        eventually(load, || {
-            page = served.page();
-            published(&page) == Some((mean_w, grace))
-        });
-        // Offline, from what was recorded of each GPU: the same function, the same number.
-        let recorded: Vec<Option<f64>> = module_lines(&page)
-            .iter()
-            .map(|line| line.rsplit(' ').next().unwrap().parse().ok())
-            .collect();
-        let ModuleMean::Mean { watts, members: 2, .. } = module_mean(&recorded) else {
-            panic!("{load}: {recorded:?}");
-        };
-        assert_eq!(watts, mean_w, "{load}");
-        // Regulators, memory and the rest of the board: 38 W to 42 W, give or take the rounding of the table.
-        let rest_w = watts - grace - chips[0] - chips[1];
-        assert!((37.0..43.0).contains(&rest_w), "{load}: {rest_w} W");
     }
 }
 

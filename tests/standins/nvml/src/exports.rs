@@ -199,6 +199,15 @@ pub unsafe extern "C" fn nvmlDeviceGetName(
     })
 }
 
+/// Whether the driver keeps a device initialised while nobody uses it: `nvmlEnableState_t`.
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetPersistenceMode(device: usize, mode: Out<'_, c_uint>) -> c_uint {
+    call_device("nvmlDeviceGetPersistenceMode", device, json!({}), |_, device| {
+        put(mode, c_uint::from(device.persistence_mode))?;
+        Ok(json!({ "mode": device.persistence_mode }))
+    })
+}
+
 /// The PCI address of a device.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetPciInfo_v3(device: usize, pci: Out<'_, PciInfo>) -> c_uint {

@@ -71,6 +71,9 @@ pub struct Device {
     /// The product.
     #[serde(default = "product")]
     pub name: String,
+    /// Whether the driver keeps it initialised while nobody uses it.
+    #[serde(default = "yes")]
+    pub persistence_mode: bool,
     /// It fell off the bus: its calls return `GPU_IS_LOST`, and it is neither counted nor enumerated.
     #[serde(default)]
     pub lost: bool,
@@ -84,6 +87,10 @@ pub struct Device {
 
 fn product() -> String {
     "NVIDIA GB200".into()
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A field of a device in one scope.
@@ -166,6 +173,7 @@ impl Device {
             uuid: uuid.into(),
             pci: pci.into(),
             name: product(),
+            persistence_mode: true,
             lost: false,
             fields: Vec::new(),
             calls: Calls::new(),
@@ -218,6 +226,7 @@ impl Script for NvmlScript {
         "nvmlDeviceGetUUID",
         "nvmlDeviceGetPciInfo_v3",
         "nvmlDeviceGetName",
+        "nvmlDeviceGetPersistenceMode",
         "nvmlDeviceGetPowerUsage",
         "nvmlDeviceGetTotalEnergyConsumption",
         "nvmlDeviceGetFieldValues",

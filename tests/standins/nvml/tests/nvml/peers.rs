@@ -23,6 +23,9 @@ fn nvml_wrapper_reads_it() {
     assert_eq!(device.name().unwrap(), "NVIDIA GB200");
     assert_eq!(device.pci_info().unwrap().bus_id, "00000009:01:00.0");
     assert_eq!(device.power_usage().unwrap(), 171_000);
+    assert!(device.is_in_persistent_mode().unwrap());
+    stage.change(|script| script.devices[1].persistence_mode = false).unwrap();
+    assert!(!device.is_in_persistent_mode().unwrap());
     nvml.shutdown().unwrap();
     assert_eq!(unbalanced(&stage.calls().unwrap()), Vec::<String>::new());
 
