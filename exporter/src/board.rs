@@ -17,6 +17,7 @@ use crate::ladder::{Chosen, Ground, climb};
 use crate::library::LibraryThread;
 use crate::module::modules;
 use crate::sensor::Source;
+use crate::twins::{TwinWatch, Twins};
 use crate::vigil::{Said, Seen, Vigil};
 
 /// What is measured on a node.
@@ -30,6 +31,8 @@ pub struct Board {
     base: RwLock<Arc<Base>>,
     nvml: Option<LibraryThread>,
     watching: Mutex<Watching>,
+    /// On its own, so that a page never waits for a log that nobody reads.
+    twins: Mutex<TwinWatch>,
     decline: Mutex<Decline>,
 }
 
@@ -65,6 +68,7 @@ impl Board {
             base: RwLock::new(Arc::new(base)),
             nvml,
             watching: Mutex::default(),
+            twins: Mutex::default(),
             decline: Mutex::new(Decline { last_sign: Now::read(), is_told: false }),
         }))
     }
@@ -87,6 +91,11 @@ impl Board {
     /// The sensors of the CPUs, lost ones included, ordered by where they stand.
     pub fn cells(&self) -> Vec<Arc<Cell>> {
         self.base().cells()
+    }
+
+    /// Sockets that read one number, as the watch found them last.
+    pub fn twins(&self) -> Vec<Twins> {
+        self.twins.lock().unwrap_or_else(PoisonError::into_inner).found()
     }
 
     /// Whether a whole socket's power is fresh now.
@@ -148,6 +157,7 @@ impl Board {
             None => self.watch_files(&base.cells(), now),
             Some(library) => self.watch_library(library, &mut watching.of_base, now),
         }
+        self.watch_twins(&base, now);
         let Some(nvml) = &self.nvml else { return };
         self.watch_library(nvml, &mut watching.of_nvml, now);
         let sockets = base.cells().iter().filter_map(|cell| cell.sensor.socket).collect();
@@ -183,6 +193,15 @@ impl Board {
         let seen = seen(&cells, &verdicts);
         let modules = modules(seen.iter().copied());
         say(library.source, vigil.look(&status, &seen, &modules, now, self.limits));
+    }
+
+    fn watch_twins(&self, base: &Base, now: Now) {
+        let cells = base.cells();
+        let verdicts = self.verdicts(&cells, now);
+        let mut twins = self.twins.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = twins.look(&seen(&cells, &verdicts));
+        drop(twins);
+        say(base.source(), said);
     }
 
     fn watch_sockets(

@@ -84,6 +84,12 @@ pub const SENSOR_INFO: Family<'static> =
 pub const WITHHELD: Family<'static> =
     gauge("power_withheld", "1 for each sensor whose value is not published, with the reason.");
 
+/// Labels: source, sensor, twin.
+pub const SENSOR_TWIN: Family<'static> = gauge(
+    "power_sensor_twin",
+    "1 for each sensor of a socket that has given the same number as another socket's for 60 reads in a row and more: one meter may stand for both.",
+);
+
 /// Labels: source, rung.
 pub const SOURCE_SELECTED: Family<'static> =
     gauge("power_source_selected", "1 for the source that this node is measured with.");
@@ -114,7 +120,7 @@ pub const BUILD_INFO: Family<'static> =
     gauge("power_exporter_build_info", "Version of the exporter; always 1.");
 
 /// All of them.
-pub const ALL: [&Family<'static>; 19] = [
+pub const ALL: [&Family<'static>; 20] = [
     &ACPI_WATTS,
     &DCGM_WATTS,
     &RAPL_WATTS,
@@ -128,6 +134,7 @@ pub const ALL: [&Family<'static>; 19] = [
     &SENSOR_STATE,
     &SENSOR_INFO,
     &WITHHELD,
+    &SENSOR_TWIN,
     &SOURCE_SELECTED,
     &READ_ERRORS,
     &READ_DURATION,

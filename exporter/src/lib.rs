@@ -26,6 +26,7 @@ pub mod sensor;
 pub mod serve;
 pub mod sources;
 pub mod sysfs;
+pub mod twins;
 pub mod vigil;
 pub mod worker;
 

@@ -15,6 +15,7 @@ use crate::health::{DURATION_BOUNDS_S, Health};
 use crate::library::{LibraryThread, Standing};
 use crate::module::{Module, modules};
 use crate::sensor::{Kind, Meter, Source};
+use crate::twins::Twins;
 use crate::vigil::OPENING_MAX;
 
 /// Room for one sensor's lines, so that a page is built in one allocation.
@@ -40,6 +41,7 @@ pub fn render(board: &Board, now: Now, format: Format) -> String {
     write_readings(&mut page, &lines);
     write_states(&mut page, &lines);
     write_withheld(&mut page, &lines, &modules, &silent_libraries(&base, board, now));
+    write_twins(&mut page, board);
     write_sources(&mut page, &base, board, now);
     write_exporter(&mut page, board, now);
     page.finish()
@@ -233,6 +235,18 @@ fn write_withheld(
     }
     for (source, reason) in silent {
         withheld(*source, "library", reason);
+    }
+}
+
+/// Sockets that read one number, each with the other.
+fn write_twins(page: &mut Writer, board: &Board) {
+    let twins = board.twins();
+    header(page, &families::SENSOR_TWIN, !twins.is_empty());
+    for Twins { source, sensors: [a, b] } in &twins {
+        for (sensor, twin) in [(a, b), (b, a)] {
+            let labels = [("source", source.as_str()), ("sensor", sensor), ("twin", twin)];
+            page.sample(&labels, Number::Integer(1));
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod rapl;
 mod reconsider;
 mod rediscovery;
 mod superchip;
+mod twins;
 mod vigil;
 mod wire;
 mod withheld;

@@ -110,7 +110,9 @@ fn nvml(ground: &Ground) -> (tempfile::TempDir, LibraryThread) {
 
 fn dcgm_page(ground: Ground) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let script = DcgmScript::new([Entity::new(0).watts(1130, 50.0).watts(1132, 6.0)]);
+    // Two CPUs that read one number.
+    let cpus = [0, 1].map(|cpu| Entity::new(cpu).watts(1130, 50.0).watts(1132, 6.0));
+    let script = DcgmScript::new(cpus);
     let stage = Stage::new(folder.path(), script).unwrap();
     let access = Access::new(vec![stage.library().to_owned()], "127.0.0.1".to_owned());
     let dcgm = Dcgm::take(&access, ground.schedule.interval).unwrap();
@@ -118,13 +120,14 @@ fn dcgm_page(ground: Ground) -> String {
     let thread = LibraryThread::start(Source::Dcgm, dcgm, health, ground.schedule).unwrap();
     let chosen = Chosen::Library { rung: Rung::Dcgm, thread };
     let board = Board::start(chosen, ground, None, LIMITS).unwrap();
-    page_with(&board, &["cpu_power_dcgm_watts{"])
+    page_with(&board, &["cpu_power_dcgm_watts{", "power_sensor_twin{"])
 }
 
 /// The page, once all of these stand on it.
 fn page_with(board: &Arc<Board>, parts: &[&str]) -> String {
     let until = Instant::now() + Duration::from_secs(30);
     loop {
+        board.watch(Now::read());
         let page = render(board, Now::read(), Format::Text);
         if parts.iter().all(|part| page.contains(part)) {
             return page;
