@@ -1,7 +1,7 @@
 //! The C symbols of libdcgm, as `dcgm_agent.h` declares them.
 //!
 //! A pointer to one thing is declared as the reference or nothing that it is, so that only arrays and texts are left to
-//! follow by hand. Every function goes through the [`Player`], which logs it and has it misbehave. Nothing panics here:
+//! follow by hand. Every function goes through the [`wattscribe_standins::Player`], which logs it and has it misbehave. Nothing panics here:
 //! a panic may not cross into C.
 
 #![allow(unsafe_code, reason = "C symbols are exported, and pointers from C are followed")]
@@ -9,18 +9,27 @@
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_uint, c_ushort};
 use std::mem::MaybeUninit;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use wattscribe_standins::{Code, DcgmReturn, DcgmScript, Player, Scene};
+use wattscribe_standins::{Code, DcgmReturn, DcgmScript, Loaded, Scene};
 
 use crate::abi::{ENTITY_GROUP_CPU, EntityPair, FIELD_VALUE_VERSION, FieldValue};
 use crate::client::Client;
 use crate::session::{Latest, Session};
 
-static PLAYER: LazyLock<Player<DcgmScript>> =
-    LazyLock::new(|| Player::new(dcgmInit as *const () as usize));
+static LOADED: Loaded<DcgmScript> = Loaded::new();
 static CLIENT: Mutex<Client> = Mutex::new(Client::new());
+
+/// Runs when the library is unloaded, and at the end of a process that has it then.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_THE_END: extern "C" fn() = unload;
+
+extern "C" fn unload() {
+    LOADED.unload();
+    *client() = Client::new();
+}
 
 fn client() -> MutexGuard<'static, Client> {
     CLIENT.lock().unwrap_or_else(PoisonError::into_inner)
@@ -31,7 +40,7 @@ fn call(
     args: Value,
     answer: impl FnOnce(&Scene<DcgmScript>) -> Result<Value, DcgmReturn>,
 ) -> c_int {
-    PLAYER.call(symbol, None, args, answer).number()
+    LOADED.player(dcgmInit as *const () as usize).call(symbol, None, args, answer).number()
 }
 
 /// A call that is about what a connection has. The next id for a group comes with it.

@@ -1,24 +1,44 @@
 //! The C symbols of libnvidia-ml, as `nvml.h` declares them.
 //!
 //! A pointer to one thing is declared as the reference or nothing that it is, so that only arrays and texts are left to
-//! follow by hand. Every function goes through the [`Player`], which logs it and has it misbehave. Nothing panics here:
+//! follow by hand. Every function goes through the [`wattscribe_standins::Player`], which logs it and has it misbehave. Nothing panics here:
 //! a panic may not cross into C.
 
 #![allow(unsafe_code, reason = "C symbols are exported, and pointers from C are followed")]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong};
 use std::mem::MaybeUninit;
-use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
-use wattscribe_standins::{Code, Device, NvmlReturn, NvmlScript, Player, Scene, field, scope};
+use wattscribe_standins::{Code, Device, Loaded, NvmlReturn, NvmlScript, Scene, field, scope};
 
 use crate::abi::{FieldValue, PciInfo, union};
 use crate::session::{Session, reading};
 
-static PLAYER: LazyLock<Player<NvmlScript>> =
-    LazyLock::new(|| Player::new(nvmlInit_v2 as *const () as usize));
+static LOADED: Loaded<NvmlScript> = Loaded::new();
 static SESSION: Mutex<Session> = Mutex::new(Session::new());
+
+/// Runs when the library is unloaded, and at the end of a process that has it then.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_THE_END: extern "C" fn() = unload;
+
+extern "C" fn unload() {
+    LOADED.unload();
+    *session() = Session::new();
+}
+
+/// Plays a call about a subject, such as a device.
+fn play(
+    symbol: &'static str,
+    subject: Option<&str>,
+    args: Value,
+    answer: impl FnOnce(&Scene<NvmlScript>) -> Result<Value, NvmlReturn>,
+) -> c_uint {
+    let player = LOADED.player(nvmlInit_v2 as *const () as usize);
+    number(player.call(symbol, subject, args, answer))
+}
 
 fn session() -> MutexGuard<'static, Session> {
     SESSION.lock().unwrap_or_else(PoisonError::into_inner)
@@ -34,7 +54,7 @@ fn call(
     args: Value,
     answer: impl FnOnce(&Scene<NvmlScript>) -> Result<Value, NvmlReturn>,
 ) -> c_uint {
-    number(PLAYER.call(symbol, None, args, answer))
+    play(symbol, None, args, answer)
 }
 
 /// A call that is about the device behind a handle.
@@ -49,10 +69,10 @@ fn call_device(
     if let (Some(all), Value::Object(args)) = (all.as_object_mut(), args) {
         all.extend(args);
     }
-    number(PLAYER.call(symbol, pci.as_deref(), all, |scene| {
+    play(symbol, pci.as_deref(), all, |scene| {
         let device = session().device(&scene.script, handle)?.clone();
         answer(scene, &device)
-    }))
+    })
 }
 
 /// A place of the caller's for something that is handed out. A null pointer is none.

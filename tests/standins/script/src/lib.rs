@@ -7,7 +7,8 @@
 //! - [`Stage`] is for tests: it puts a library and its script into a folder, changes the script, reads the log.
 //! - [`NvmlScript`] and [`DcgmScript`] are the scripts, with builders; the README describes their JSON.
 //! - [`Call`] is a call of the log, [`unbalanced`] finds what was taken and not given back.
-//! - [`Player`] is for the libraries: it reads the script, writes the log, blocks and fails as it is told.
+//! - [`Player`] is for the libraries: it reads the script, writes the log, blocks and fails as it is told. [`Loaded`] is
+//!   its place.
 //!
 //! There is no `unsafe` here. A fault in a script makes every call fail and is kept for [`Stage::calls`] to report.
 
@@ -16,6 +17,7 @@ mod behaviour;
 mod call;
 mod code;
 mod dcgm;
+mod loaded;
 mod nvml;
 mod player;
 mod series;
@@ -30,6 +32,7 @@ pub use dcgm::{
     Blank, BlankKind, DcgmScript, ENGINE_ADDRESS, ENGINE_PORT, Entity, EntityField, Stamp,
     SystemEngine, Value,
 };
+pub use loaded::Loaded;
 pub use nvml::{Answer, Device, Driver, Field, NvmlScript, ValueType, field, scope};
 pub use player::{Player, Scene, Script};
 pub use series::{Number, Series};
