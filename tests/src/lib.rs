@@ -4,10 +4,11 @@
 //! Here is what the test files share. [`program`] builds the programs and runs them; [`nodes`] are exporters over
 //! simulated machines; [`http`] asks, answers and stands between; [`peer`] finds a peer or says that it is missing;
 //! [`python`] runs the scripts in `peers/`; [`prometheus`] is a server of our own; [`wait`] waits for what is said to
-//! happen. Every process ends with the test that started it.
+//! happen; [`growth`] judges whether a process grows. Every process ends with the test that started it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+pub mod growth;
 pub mod http;
 pub mod nodes;
 pub mod peer;
