@@ -38,6 +38,10 @@ pub enum Boundary {
     Platform,
     /// A whole node at its power supplies.
     Node,
+    /// What a module draws beside its sockets and its accelerators.
+    Losses,
+    /// What is left of a whole without some parts, where that has no name.
+    Rest,
 }
 
 /// The parts that boundaries are made of, one bit each.
@@ -50,13 +54,14 @@ const NEURAL: u16 = 1 << 5;
 const MODULE_LOSSES: u16 = 1 << 6;
 const BOARD: u16 = 1 << 7;
 const SUPPLIES: u16 = 1 << 8;
+const NAMELESS: u16 = 1 << 9;
 
 const DIE: u16 = CORES | REST_OF_DIE | GRAPHICS | NEURAL;
 const MODULE: u16 = DIE | MEMORY | ACCELERATORS | MODULE_LOSSES;
 
 impl Boundary {
     /// Every boundary.
-    pub const ALL: [Boundary; 14] = [
+    pub const ALL: [Boundary; 16] = [
         Boundary::SocketTotal,
         Boundary::CpuRail,
         Boundary::Soc,
@@ -71,6 +76,8 @@ impl Boundary {
         Boundary::Module,
         Boundary::Platform,
         Boundary::Node,
+        Boundary::Losses,
+        Boundary::Rest,
     ];
 
     /// The word used in labels and columns.
@@ -90,6 +97,20 @@ impl Boundary {
             Boundary::Module => "module",
             Boundary::Platform => "platform",
             Boundary::Node => "node",
+            Boundary::Losses => "losses",
+            Boundary::Rest => "rest",
+        }
+    }
+
+    /// What is left of a whole without some of its parts: the losses of a module that lacks everything else, or a rest.
+    ///
+    /// Nothing else has a name then. What a socket's total leaves of its rails is not its memory: it is whatever the
+    /// meters do not see, and their errors.
+    pub fn left_of(whole: Boundary, parts: impl IntoIterator<Item = Boundary>) -> Boundary {
+        let taken = parts.into_iter().fold(0, |taken, part| taken | part.parts());
+        match whole.parts() & !taken {
+            MODULE_LOSSES => Boundary::Losses,
+            _ => Boundary::Rest,
         }
     }
 
@@ -112,7 +133,9 @@ impl Boundary {
             Boundary::Npu => NEURAL,
             Boundary::Module => MODULE,
             Boundary::Platform => MODULE | BOARD,
-            Boundary::Node => MODULE | BOARD | SUPPLIES,
+            Boundary::Node => MODULE | BOARD | SUPPLIES | NAMELESS,
+            Boundary::Losses => MODULE_LOSSES,
+            Boundary::Rest => NAMELESS,
         }
     }
 }
@@ -120,9 +143,10 @@ impl Boundary {
 /// Whether readings of two boundaries on one node may be added.
 ///
 /// Equal boundaries may, as readings of different sockets, cards or nodes; that they are different is for the caller to
-/// know. Others may when they have no part in common.
+/// know. Others may when they have no part in common. A rest may never be added: nobody knows what is in it.
 pub const fn may_add(a: Boundary, b: Boundary) -> bool {
-    a as u8 == b as u8 || a.parts() & b.parts() == 0
+    let is_rest = matches!(a, Boundary::Rest) || matches!(b, Boundary::Rest);
+    !is_rest && (a as u8 == b as u8 || a.parts() & b.parts() == 0)
 }
 
 impl fmt::Display for Boundary {
@@ -168,7 +192,7 @@ mod tests {
         let cases: &[(Boundary, &[Boundary])] = &[
             (SocketTotal, &[CpuRail, Soc, Dram, Package, Core, Uncore, ApuSocket, Gfx, Npu]),
             (Package, &[CpuRail, Soc, Core, Uncore, Gfx, Npu]),
-            (Module, &[SocketTotal, Package, Dram, Accelerator]),
+            (Module, &[SocketTotal, Package, Dram, Accelerator, Losses]),
             (Node, &[Platform, Module, SocketTotal, Accelerator, Dram]),
             (ApuSocket, &[Gfx, Core, Npu]),
         ];
@@ -192,6 +216,8 @@ mod tests {
             (CpuRail, Dram),
             (Core, Uncore),
             (Gfx, Npu),
+            (Losses, SocketTotal),
+            (Losses, Accelerator),
         ];
         for (a, b) in disjoint {
             assert!(may_add(a, b) && may_add(b, a), "{a} + {b}");
@@ -201,11 +227,28 @@ mod tests {
             assert!(!may_add(a, b) && !may_add(b, a), "{a} + {b}");
         }
         for boundary in Boundary::ALL {
-            assert!(may_add(boundary, boundary));
+            assert_eq!(may_add(boundary, boundary), boundary != Rest, "{boundary} + {boundary}");
+            assert!(!may_add(boundary, Rest) && !may_add(Rest, boundary), "{boundary} + rest");
             assert!(!boundary.contains(boundary));
             assert_eq!(boundary.as_str().parse(), Ok(boundary));
             assert!(boundary == Node || Node.contains(boundary), "a node contains {boundary}");
         }
         assert!("socket".parse::<Boundary>().is_err());
+    }
+    #[test]
+    fn what_is_left() {
+        let cases: &[(Boundary, &[Boundary], Boundary)] = &[
+            (Module, &[SocketTotal, Accelerator], Losses),
+            (Module, &[Package, Dram, Accelerator], Losses),
+            (Module, &[SocketTotal], Rest),
+            (Module, &[Accelerator], Rest),
+            (SocketTotal, &[CpuRail, Soc], Rest),
+            (SocketTotal, &[CpuRail, Soc, Dram], Rest),
+            (Node, &[Module], Rest),
+        ];
+        for (whole, parts, expected) in cases {
+            let found = Boundary::left_of(*whole, parts.iter().copied());
+            assert_eq!(found, *expected, "{whole} less {parts:?}");
+        }
     }
 }

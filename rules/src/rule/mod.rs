@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::averaging::Averaging;
 use crate::boundary::Boundary;
 
 pub mod selector;
@@ -79,7 +80,7 @@ impl Rule {
             | Function::Integrate { of, .. }
             | Function::Increase { of, .. }
             | Function::Quantile { of, .. } => vec![of],
-            Function::Sum { of } | Function::Max { of, .. } | Function::Min { of, .. } => {
+            Function::Sum { of, .. } | Function::Max { of, .. } | Function::Min { of, .. } => {
                 of.iter().collect()
             }
             Function::Residual { of, less } => std::iter::once(of).chain(less).collect(),
@@ -95,11 +96,10 @@ impl Rule {
             | Function::Increase { over, .. }
             | Function::Quantile { over, .. }
             | Function::Check { over, .. } => Some(over),
-            Function::Max { over, .. } | Function::Min { over, .. } => over.as_ref(),
-            Function::Mean { .. }
-            | Function::Sum { .. }
-            | Function::Residual { .. }
-            | Function::Ratio { .. } => None,
+            Function::Sum { over, .. }
+            | Function::Max { over, .. }
+            | Function::Min { over, .. } => over.as_ref(),
+            Function::Mean { .. } | Function::Residual { .. } | Function::Ratio { .. } => None,
         }
     }
 }
@@ -116,6 +116,8 @@ pub enum Function {
     Sum {
         /// The members.
         of: Vec<Input>,
+        /// The windows of the results that it adds; `None` at an instant.
+        over: Option<Over>,
     },
     /// A whole less its parts at an instant. Whole and parts are sums of their members.
     Residual {
@@ -212,6 +214,8 @@ pub struct Input {
     pub boundary: Boundary,
     /// The unit of a reading.
     pub unit: String,
+    /// How a reading stands in time; unknown for results of rules.
+    pub averaging: Averaging,
 }
 
 /// Where the readings of an input are recorded.
