@@ -24,6 +24,10 @@ use crate::worker::{Schedule, backoff, wait_until};
 /// How often an open library is asked which devices there are.
 const REDISCOVER_EVERY: Duration = Duration::from_secs(10);
 
+/// Reading a whole node takes milliseconds through NVML, and up to a second through DCGM. What took longer is of
+/// nobody knows which moment in between, and may be too old before the next read comes: it is read once more.
+const LATE: Duration = Duration::from_secs(2);
+
 /// How long a thread that is asked to end is waited for, so that it can release what it holds outside of
 /// this process. One that is blocked is left behind.
 const END_WAIT: Duration = Duration::from_millis(500);
@@ -263,7 +267,11 @@ impl Rounds {
                 self.library.open()?
             }
         };
+        let began = Instant::now();
         self.read(session.as_mut()).map_err(OpenError::Failed)?;
+        if began.elapsed() > LATE {
+            self.read(session.as_mut()).map_err(OpenError::Failed)?;
+        }
         // A device that fell off its bus comes back to a library that is initialised anew, if at all.
         let is_lost = |cell: &Arc<Cell>| !cell.is_present() || cell.is_gone();
         let has_lost = self.shared.roster.cells().iter().any(is_lost);
