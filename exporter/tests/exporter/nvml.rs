@@ -1,8 +1,10 @@
 //! Module power through a library that is really loaded: the lines that readers know, the rule of 5 %, and
 //! GPUs that come, go and change places.
 
+use std::thread;
+
 use wattscribe_exporter::clock::Now;
-use wattscribe_standins::{Answer, Device, NvmlReturn, unbalanced};
+use wattscribe_standins::{Answer, Device, NvmlReturn, NvmlScript, unbalanced};
 
 use crate::fixture::{Served, eventually, samples, value};
 use crate::superchip::{PCI, Superchip, module_lines, uuid};
@@ -158,7 +160,7 @@ fn a_driver_that_is_loaded_anew_is_read_again_with_the_same_identities() {
     assert!(module_lines(&page).is_empty(), "{page}");
     let state = value(&page, "power_sensor_state", &[&uuid(0), r#"state="unavailable""#]);
     assert_eq!(state, Some(1.0), "{page}");
-    let change = |script: &mut wattscribe_standins::NvmlScript| {
+    let change = |script: &mut NvmlScript| {
         script.driver.error = None;
         script.driver.load += 1;
     };
@@ -196,22 +198,92 @@ fn a_gpu_that_is_lost_leaves_the_others_alone_and_keeps_its_name() {
     eventually("it is back", || module_lines(&served.page()) == known);
 }
 
+/// What becomes of the four GPUs of a node. Each keeps its power, whatever its number and its place.
+const CHANGES: [(&str, fn(&mut Vec<Device>)); 6] = [
+    ("nothing", |_| {}),
+    ("they are counted the other way round", |gpus| gpus.reverse()),
+    ("one fewer", |gpus| drop(gpus.remove(0))),
+    ("one more", |gpus| {
+        gpus.insert(0, Device::new("GPU-new", "0028:01:00.0").module_mw(470_000.0))
+    }),
+    ("another one in the place of the first", |gpus| {
+        gpus[0] = Device::new("GPU-new", PCI[0]).module_mw(470_000.0);
+    }),
+    ("two change places", |gpus| {
+        let (first, last) = (gpus[0].pci.clone(), gpus[3].pci.clone());
+        (gpus[0].pci, gpus[3].pci) = (last, first);
+    }),
+];
+
 #[test]
-fn another_gpu_at_the_same_place_is_another_one() {
-    let mut node = Superchip::gb200([500_000.0; 4]);
+fn a_reading_stands_under_its_own_name_through_every_change() {
+    thread::scope(|scope| {
+        for (what, change) in CHANGES {
+            for is_reloaded in [false, true] {
+                scope.spawn(move || check_names(what, change, is_reloaded));
+            }
+        }
+    });
+}
+
+/// Changes the GPUs of a running node, with the driver loaded anew or not, and follows each by its UUID.
+fn check_names(what: &str, change: fn(&mut Vec<Device>), is_reloaded: bool) {
+    let milliwatts = [500_000.0, 510_000.0, 600_000.0, 605_000.0];
+    let mut node = Superchip::gb200(milliwatts);
     let served = node.served(4);
-    let change = |script: &mut wattscribe_standins::NvmlScript| {
-        script.devices[0] = Device::new("GPU-new", PCI[0]).module_mw(450_000.0);
+    let before = node.nvml.script().devices.clone();
+    let changed = |script: &mut NvmlScript| {
+        change(&mut script.devices);
+        script.driver.load += u64::from(is_reloaded);
     };
-    node.nvml.change(change).unwrap();
-    eventually("the new one is read", || {
+    node.nvml.change(changed).unwrap();
+    let after = &node.nvml.script().devices;
+
+    // Each by its number, its UUID, its place and its power.
+    let mut expected: Vec<[String; 4]> = Vec::new();
+    for (index, gpu) in after.iter().enumerate() {
+        let old = before.iter().position(|old| old.uuid == gpu.uuid);
+        let watts = old.map_or(470.0, |place| milliwatts[place] / 1e3);
+        expected.push([
+            index.to_string(),
+            gpu.uuid.clone(),
+            gpu.pci.clone(),
+            format!("{watts:.6}"),
+        ]);
+    }
+    let powers: Vec<_> = expected.iter().map(|[_, uuid, _, watts]| (uuid, watts)).collect();
+    eventually(&format!("{what}, reloaded: {is_reloaded}"), || {
         let page = served.page();
-        let old = value(&page, "gpu_module_power_watts", &[&uuid(0)]);
-        assert_ne!(old, Some(450.0), "another GPU's power under an old name: {page}");
-        value(&page, "gpu_module_power_watts", &["GPU-new"]) == Some(450.0)
+        let found: Vec<[String; 4]> = module_lines(&page).iter().map(|line| gpu(line)).collect();
+        for [_, uuid, _, watts] in &found {
+            let is_own = powers.iter().all(|(own, of_own)| *own != uuid || *of_own == watts);
+            assert!(is_own, "{what}: another GPU's power under {uuid}: {page}");
+        }
+        found == expected
     });
-    let old = format!(r#"sensor="{}",reason="gone""#, uuid(0));
-    eventually("the old one is lost", || {
-        value(&served.page(), "power_withheld", &[&old]).is_some()
-    });
+    let page = served.page();
+    for old in &before {
+        let is_gone = after.iter().all(|gpu| gpu.uuid != old.uuid);
+        let labels = format!(r#"sensor="{}",reason="gone""#, old.uuid);
+        assert_eq!(value(&page, "power_withheld", &[&labels]).is_some(), is_gone, "{what}: {page}");
+    }
+    let members = samples(&page, "cpu_power_nvml_watts").join("\n");
+    let in_means: Vec<&str> = members
+        .split("gpus=\"")
+        .skip(1)
+        .flat_map(|rest| rest.split('"').next().unwrap().split(','))
+        .collect();
+    let mut indices: Vec<&str> = in_means.clone();
+    indices.sort_unstable();
+    indices.dedup();
+    assert_eq!(indices.len(), in_means.len(), "{what}: a GPU in two means: {page}");
+}
+
+/// Number, UUID, place and power of a GPU's line.
+fn gpu(line: &str) -> [String; 4] {
+    let label = |name: &str| {
+        let (_, rest) = line.split_once(&format!("{name}=\"")).unwrap();
+        rest.split('"').next().unwrap().to_owned()
+    };
+    [label("gpu"), label("uuid"), label("pci"), line.rsplit(' ').next().unwrap().to_owned()]
 }
