@@ -4,6 +4,7 @@
 use std::thread;
 
 use wattscribe_exporter::clock::Now;
+use wattscribe_rules::{ModuleMean, module_mean};
 use wattscribe_standins::{Answer, Device, NvmlReturn, NvmlScript, unbalanced};
 
 use crate::fixture::{Served, eventually, samples, value};
@@ -198,8 +199,10 @@ fn a_gpu_that_is_lost_leaves_the_others_alone_and_keeps_its_name() {
     eventually("it is back", || module_lines(&served.page()) == known);
 }
 
+type Change = fn(&mut Vec<Device>);
+
 /// What becomes of the four GPUs of a node. Each keeps its power, whatever its number and its place.
-const CHANGES: [(&str, fn(&mut Vec<Device>)); 6] = [
+const CHANGES: [(&str, Change); 6] = [
     ("nothing", |_| {}),
     ("they are counted the other way round", |gpus| gpus.reverse()),
     ("one fewer", |gpus| drop(gpus.remove(0))),
@@ -227,7 +230,7 @@ fn a_reading_stands_under_its_own_name_through_every_change() {
 }
 
 /// Changes the GPUs of a running node, with the driver loaded anew or not, and follows each by its UUID.
-fn check_names(what: &str, change: fn(&mut Vec<Device>), is_reloaded: bool) {
+fn check_names(what: &str, change: Change, is_reloaded: bool) {
     let milliwatts = [500_000.0, 510_000.0, 600_000.0, 605_000.0];
     let mut node = Superchip::gb200(milliwatts);
     let served = node.served(4);
@@ -239,51 +242,55 @@ fn check_names(what: &str, change: fn(&mut Vec<Device>), is_reloaded: bool) {
     node.nvml.change(changed).unwrap();
     let after = &node.nvml.script().devices;
 
-    // Each by its number, its UUID, its place and its power.
-    let mut expected: Vec<[String; 4]> = Vec::new();
-    for (index, gpu) in after.iter().enumerate() {
-        let old = before.iter().position(|old| old.uuid == gpu.uuid);
-        let watts = old.map_or(470.0, |place| milliwatts[place] / 1e3);
-        expected.push([
-            index.to_string(),
-            gpu.uuid.clone(),
-            gpu.pci.clone(),
-            format!("{watts:.6}"),
-        ]);
-    }
-    let powers: Vec<_> = expected.iter().map(|[_, uuid, _, watts]| (uuid, watts)).collect();
+    let watts_of = |uuid: &str| {
+        let place = before.iter().position(|gpu| gpu.uuid == uuid);
+        place.map_or(470.0, |place| milliwatts[place] / 1e3)
+    };
+    let expected: Vec<Line> = (0..)
+        .zip(after)
+        .map(|(index, gpu)| (index, gpu.uuid.clone(), gpu.pci.clone(), watts_of(&gpu.uuid)))
+        .collect();
+    let mut page = String::new();
     eventually(&format!("{what}, reloaded: {is_reloaded}"), || {
-        let page = served.page();
-        let found: Vec<[String; 4]> = module_lines(&page).iter().map(|line| gpu(line)).collect();
-        for [_, uuid, _, watts] in &found {
-            let is_own = powers.iter().all(|(own, of_own)| *own != uuid || *of_own == watts);
-            assert!(is_own, "{what}: another GPU's power under {uuid}: {page}");
+        page = served.page();
+        let found: Vec<Line> = module_lines(&page).iter().map(|text| line(text)).collect();
+        for (_, uuid, _, watts) in &found {
+            assert_eq!(*watts, watts_of(uuid), "{what}: another GPU's power under {uuid}: {page}");
         }
         found == expected
     });
-    let page = served.page();
+    assert_eq!(samples(&page, "cpu_power_nvml_watts"), means(&expected), "{what}: {page}");
     for old in &before {
         let is_gone = after.iter().all(|gpu| gpu.uuid != old.uuid);
         let labels = format!(r#"sensor="{}",reason="gone""#, old.uuid);
         assert_eq!(value(&page, "power_withheld", &[&labels]).is_some(), is_gone, "{what}: {page}");
     }
-    let members = samples(&page, "cpu_power_nvml_watts").join("\n");
-    let in_means: Vec<&str> = members
-        .split("gpus=\"")
-        .skip(1)
-        .flat_map(|rest| rest.split('"').next().unwrap().split(','))
-        .collect();
-    let mut indices: Vec<&str> = in_means.clone();
-    indices.sort_unstable();
-    indices.dedup();
-    assert_eq!(indices.len(), in_means.len(), "{what}: a GPU in two means: {page}");
 }
 
-/// Number, UUID, place and power of a GPU's line.
-fn gpu(line: &str) -> [String; 4] {
+/// Number, UUID, place and watts of a GPU.
+type Line = (u32, String, String, f64);
+
+fn line(text: &str) -> Line {
     let label = |name: &str| {
-        let (_, rest) = line.split_once(&format!("{name}=\"")).unwrap();
+        let (_, rest) = text.split_once(&format!("{name}=\"")).unwrap();
         rest.split('"').next().unwrap().to_owned()
     };
-    [label("gpu"), label("uuid"), label("pci"), line.rsplit(' ').next().unwrap().to_owned()]
+    let watts = text.rsplit(' ').next().unwrap().parse().unwrap();
+    (label("gpu").parse().unwrap(), label("uuid"), label("pci"), watts)
+}
+
+/// The lines of the means of these GPUs: the first two places are of socket 0, the next two of socket 1.
+fn means(gpus: &[Line]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (socket, places) in PCI.chunks(2).enumerate() {
+        let here = gpus.iter().filter(|(_, _, pci, _)| places.contains(&pci.as_str()));
+        let (indices, watts): (Vec<String>, Vec<Option<f64>>) =
+            here.map(|(index, _, _, watts)| (index.to_string(), Some(*watts))).unzip();
+        if let ModuleMean::Mean { watts, .. } = module_mean(&watts) {
+            let gpus = indices.join(",");
+            let labels = format!(r#"type="module",socket="{socket}",gpus="{gpus}",source="nvml""#);
+            lines.push(format!("cpu_power_nvml_watts{{{labels}}} {watts:.6}"));
+        }
+    }
+    lines
 }
