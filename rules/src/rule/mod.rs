@@ -8,9 +8,39 @@ use std::time::Duration;
 use crate::averaging::Averaging;
 use crate::boundary::Boundary;
 
+pub mod breach;
+pub mod fault;
+pub mod pattern;
 pub mod selector;
 
+mod catalogue;
+mod draft;
+mod duration;
+mod fields;
+mod hash;
+mod input;
+mod kind;
+mod meaning;
+mod read;
+mod scalar;
+mod selector_text;
+mod unit;
+mod yaml;
+
+pub use breach::Breach;
+pub use fault::{Fault, Place, RuleError};
+pub use pattern::Pattern;
+pub use read::read;
 pub use selector::Selector;
+
+/// The rules that are built in, as a file that anyone may copy and change.
+pub const BUILTIN: &str = include_str!("builtin.yaml");
+
+/// The rules that are built in.
+#[expect(clippy::expect_used, reason = "the text is a constant, and a test reads it")]
+pub fn builtin() -> RuleSet {
+    read(BUILTIN).expect("the rules that are built in can be read")
+}
 
 /// The rules of a file, in its order, and what they have in common.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,11 @@
 //! Which series an input takes: a metric and matchers of its labels, as in PromQL.
 
-use regex::Regex;
+use std::fmt;
+
+use super::pattern::Pattern;
 
 /// A metric, or the name of a rule, and what its labels must be.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selector {
     /// The name, compared whole.
     pub metric: String,
@@ -12,7 +14,7 @@ pub struct Selector {
 }
 
 /// What one label must be. A label that is not there is an empty text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Matcher {
     /// Name of the label.
     pub label: String,
@@ -21,16 +23,16 @@ pub struct Matcher {
 }
 
 /// How a label is compared.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// `=`
     Is(String),
     /// `!=`
     IsNot(String),
     /// `=~`, of the whole text.
-    Matches(Regex),
+    Matches(Pattern),
     /// `!~`, of the whole text.
-    MatchesNot(Regex),
+    MatchesNot(Pattern),
 }
 
 impl Condition {
@@ -45,24 +47,28 @@ impl Condition {
     }
 }
 
-impl PartialEq for Matcher {
-    fn eq(&self, other: &Matcher) -> bool {
-        use Condition::{Is, IsNot, Matches, MatchesNot};
-        let same = match (&self.condition, &other.condition) {
-            (Is(a), Is(b)) | (IsNot(a), IsNot(b)) => a == b,
-            (Matches(a), Matches(b)) | (MatchesNot(a), MatchesNot(b)) => a.as_str() == b.as_str(),
-            _ => false,
-        };
-        self.label == other.label && same
-    }
-}
-
 impl Selector {
     /// Whether a series is taken, whose labels are told by `label`.
     pub fn takes<'a>(&self, metric: &str, label: impl Fn(&str) -> Option<&'a str>) -> bool {
-        self.metric == metric
-            && self.matchers.iter().all(|matcher| {
-                matcher.condition.holds(label(&matcher.label).unwrap_or_default())
-            })
+        let value = |name: &str| label(name).unwrap_or_default();
+        self.metric == metric && self.matchers.iter().all(|m| m.condition.holds(value(&m.label)))
+    }
+}
+
+impl fmt::Display for Selector {
+    /// As PromQL has it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.metric)?;
+        for (at, Matcher { label, condition }) in self.matchers.iter().enumerate() {
+            let (sign, text) = match condition {
+                Condition::Is(text) => ("=", text.as_str()),
+                Condition::IsNot(text) => ("!=", text.as_str()),
+                Condition::Matches(pattern) => ("=~", pattern.as_str()),
+                Condition::MatchesNot(pattern) => ("!~", pattern.as_str()),
+            };
+            let text = text.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n");
+            write!(f, "{}{label}{sign}\"{text}\"", if at == 0 { "{" } else { "," })?;
+        }
+        f.write_str(if self.matchers.is_empty() { "" } else { "}" })
     }
 }
