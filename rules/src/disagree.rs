@@ -38,17 +38,57 @@ pub enum ModuleMean {
 
 /// Takes the mean of a module's readings in watts, leaving out those that are missing.
 pub fn module_mean(readings: &[Option<f64>]) -> ModuleMean {
-    let readings = || readings.iter().flatten().copied().filter(|w| w.is_finite() && *w > 0.0);
-    let members = readings().count();
-    if members == 0 {
-        return ModuleMean::NoReading;
+    let readings = readings.iter().flatten().copied().filter(|w| w.is_finite() && *w > 0.0);
+    match Spread::of(readings) {
+        None => ModuleMean::NoReading,
+        Some(spread) if spread.exceeds(MODULE_SPREAD_MAX) => ModuleMean::Disagree {
+            mean_w: spread.mean,
+            spread_w: spread.width,
+            members: spread.members,
+        },
+        Some(spread) => {
+            ModuleMean::Mean { watts: spread.mean, members: spread.members, spread_w: spread.width }
+        }
     }
-    let mean_w = readings().sum::<f64>() / members as f64;
-    let spread_w = readings().fold(0.0, f64::max) - readings().fold(f64::INFINITY, f64::min);
-    if spread_w > MODULE_SPREAD_MAX * mean_w * (1.0 + ROUNDING) {
-        ModuleMean::Disagree { mean_w, spread_w, members }
-    } else {
-        ModuleMean::Mean { watts: mean_w, members, spread_w }
+}
+
+/// How far apart some numbers are, in their unit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// Their plain mean, in the order in which they came.
+    pub mean: f64,
+    /// The greatest less the least.
+    pub width: f64,
+    /// How many there are.
+    pub members: usize,
+}
+
+impl Spread {
+    /// That of these numbers; `None` when there are none.
+    pub fn of(numbers: impl IntoIterator<Item = f64>) -> Option<Spread> {
+        let (mut members, mut sum) = (0, 0.0);
+        let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
+        for number in numbers {
+            members += 1;
+            sum += number;
+            least = number.min(least);
+            greatest = number.max(greatest);
+        }
+        (members > 0).then(|| Spread {
+            mean: sum / members as f64,
+            width: greatest - least,
+            members,
+        })
+    }
+
+    /// Whether the width is more than this fraction of the mean. Exactly at it, it is not.
+    pub fn exceeds(&self, fraction: f64) -> bool {
+        self.width > fraction * self.mean * (1.0 + ROUNDING)
+    }
+
+    /// The width as a fraction of the mean, where that is above zero.
+    pub fn relative(&self) -> Option<f64> {
+        (self.mean > 0.0).then(|| self.width / self.mean)
     }
 }
 
@@ -77,6 +117,25 @@ mod tests {
         ];
         for (readings, expected) in cases {
             assert_eq!(module_mean(readings), *expected, "{readings:?}");
+        }
+    }
+
+    #[test]
+    fn spreads() {
+        let cases: &[(&[f64], Option<(f64, f64)>, Option<f64>)] = &[
+            (&[], None, None),
+            (&[5.0], Some((5.0, 0.0)), Some(0.0)),
+            (&[3.0, 5.0, 4.0], Some((4.0, 2.0)), Some(0.5)),
+            (&[-3.0, -5.0], Some((-4.0, 2.0)), None),
+            (&[-1.0, 1.0], Some((0.0, 2.0)), None),
+        ];
+        for (numbers, expected, relative) in cases {
+            let found = Spread::of(numbers.iter().copied());
+            assert_eq!(found.map(|spread| (spread.mean, spread.width)), *expected, "{numbers:?}");
+            assert_eq!(found.and_then(|spread| spread.relative()), *relative, "{numbers:?}");
+            // Around a mean that is not above zero nothing is near.
+            let is_apart = found.is_some_and(|spread| spread.exceeds(0.5));
+            assert_eq!(is_apart, numbers.len() == 2, "{numbers:?}");
         }
     }
 

@@ -9,10 +9,11 @@ use std::iter::Peekable;
 
 use crate::energy::Energy;
 use crate::limits::Limits;
-use crate::open_window::{OpenWindow, Reading};
+use crate::open_window::OpenWindow;
 use crate::reason::Reason;
 use crate::sample::{CounterSample, PushError, Sample};
 use crate::state::State;
+use crate::trapezoid::Reading;
 use crate::window::Windows;
 
 /// Integrates one series over any number of windows at once.

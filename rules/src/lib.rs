@@ -49,19 +49,21 @@ pub mod engine;
 pub mod rule;
 
 mod compensated;
+mod counter_edges;
 mod open_window;
+mod trapezoid;
 
 pub use averaging::Averaging;
 pub use boundary::{Boundary, may_add};
 pub use counter::{CounterRead, Epochs, Step};
-pub use disagree::{ModuleMean, module_mean};
+pub use disagree::{ModuleMean, Spread, module_mean};
 pub use energy::{Energy, Verdict};
 pub use integrator::Integrator;
 pub use ledger::{Ledger, NodeKey, Observation, SeriesKey, Statement};
 pub use limits::Limits;
 pub use rail::{Rail, RailKind, classify};
 pub use reason::{Reason, Reasons};
-pub use residual::{NoResidual, residual};
+pub use residual::{NoResidual, remainder, residual};
 pub use sample::{CounterSample, PushError, Sample};
 pub use state::State;
 pub use sum::{FleetEnergy, Sum, sum_energy, total};

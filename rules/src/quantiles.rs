@@ -28,9 +28,9 @@ pub struct Quantiles {
 #[derive(Clone, Debug)]
 enum Readings {
     Kept(Vec<f64>),
-    /// How many readings share the high bits of the key. Zero is a bucket of its own. A device that stays between 1 W
-    /// and 4 kW fills at most 6144 of them, and there are no more than a million in all.
-    Counted(BTreeMap<u64, u64>),
+    /// How many readings share a bucket. A device that stays between 1 W and 4 kW fills at most 6144 of them, and there
+    /// are no more than two million in all.
+    Counted(BTreeMap<i64, u64>),
 }
 
 impl Default for Readings {
@@ -45,9 +45,9 @@ impl Quantiles {
         Quantiles::default()
     }
 
-    /// Takes one reading. A value that is negative or not finite is left out, and `false` says so.
+    /// Takes one reading. A value that is not finite is left out, and `false` says so.
     pub fn push(&mut self, value: f64) -> bool {
-        if !value.is_finite() || value < 0.0 {
+        if !value.is_finite() {
             return false;
         }
         self.count += 1;
@@ -131,16 +131,23 @@ impl Quantiles {
     }
 }
 
-fn bucket(value: f64) -> u64 {
-    // One is added so that exact zero keeps a bucket to itself, apart from the smallest positive numbers.
-    if value == 0.0 { 0 } else { (value.to_bits() >> BUCKET_BITS) + 1 }
+/// The number of the bucket of a value: buckets rise with it, those of numbers below zero mirror those above.
+fn bucket(value: f64) -> i64 {
+    if value == 0.0 {
+        return 0;
+    }
+    // One is added so that exact zero keeps a bucket to itself, apart from the smallest numbers. Without the sign the
+    // high bits fit.
+    let magnitude = (value.abs().to_bits() >> BUCKET_BITS) as i64 + 1;
+    if value < 0.0 { -magnitude } else { magnitude }
 }
 
-fn middle(bucket: u64) -> f64 {
-    match bucket.checked_sub(1) {
+fn middle(bucket: i64) -> f64 {
+    let middle = match bucket.unsigned_abs().checked_sub(1) {
         None => 0.0,
         Some(high_bits) => f64::from_bits((high_bits << BUCKET_BITS) | (1 << (BUCKET_BITS - 1))),
-    }
+    };
+    if bucket < 0 { -middle } else { middle }
 }
 
 #[cfg(test)]
@@ -168,6 +175,8 @@ mod tests {
             (&[0.1, 0.2, 0.7], 0.99, 0.69),
             (&[0.0, 0.0, 5.0], 0.0, 0.0),
             (&[0.0, 0.0, 5.0], 1.0, 5.0),
+            (&[-5.0, 3.0, -1.0], 0.5, -1.0),
+            (&[-5.0, 3.0, -1.0], 0.25, -3.0),
         ];
         for &(values, q, expected) in cases {
             let mut quantiles = of(values.iter().copied());
@@ -179,7 +188,7 @@ mod tests {
     #[test]
     fn what_has_no_quantile() {
         let mut none = Quantiles::new();
-        for refused in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+        for refused in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             assert!(!none.push(refused));
         }
         assert_eq!(
@@ -222,6 +231,21 @@ mod tests {
             let error = (found.unwrap() - exact).abs() / exact;
             assert!(error <= RELATIVE_ERROR_MAX, "{error} at {q}");
         }
+    }
+
+    #[test]
+    fn numbers_below_zero_are_counted_like_those_above() {
+        let mut mirrored = of((0..10_000).flat_map(|n| [f64::from(n), -f64::from(n)]));
+        assert!(!mirrored.is_exact());
+        assert_eq!(mirrored.quantile(0.5), Some(0.0));
+        for q in [0.0, 0.1, 0.3] {
+            let (low, high) = (mirrored.quantile(q).unwrap(), mirrored.quantile(1.0 - q).unwrap());
+            assert!(
+                (low + high).abs() <= high * 2.0 * RELATIVE_ERROR_MAX,
+                "{low} and {high} at {q}"
+            );
+        }
+        assert!(bucket(-f64::from_bits(1)) < bucket(0.0));
     }
 
     #[test]

@@ -34,7 +34,13 @@ pub fn residual(
     };
     let sockets_w = whole(sockets).map_err(NoResidual::Sockets)?;
     let gpus_w = whole(gpus).map_err(NoResidual::Gpus)?;
-    Ok([module_w, -sockets_w, -gpus_w].into_iter().collect::<Compensated>().total())
+    Ok(remainder(module_w, [sockets_w, gpus_w]))
+}
+
+/// A whole less its parts, in their unit.
+pub fn remainder(whole: f64, parts: impl IntoIterator<Item = f64>) -> f64 {
+    let taken = parts.into_iter().map(|part| -part);
+    std::iter::once(whole).chain(taken).collect::<Compensated>().total()
 }
 
 /// The sum of all parts in watts, or how many of them there are.
