@@ -18,6 +18,7 @@ use wattscribe_table::CpuSample;
 use crate::history::{History, Member};
 use crate::offset::Offset;
 use crate::power_page::{Part, PowerPage, Reading, Sensor, Source};
+use crate::reading_time::ReadingTime;
 
 /// When and as what a page was scraped.
 #[derive(Debug, Clone, Copy)]
@@ -38,13 +39,6 @@ pub struct CpuRows {
     /// Whether the page has power of any socket, recorded before or not.
     pub has_power: bool,
 }
-
-/// A reading is at most this old on its page, in seconds. Past it the times of the page contradict each
-/// other (a clock was set between the read and the page), and the scrape's own time is used.
-const READING_AGE_MAX_S: f64 = 60.0;
-
-/// A page may be printed to six decimals of a second: its own times may be apart by that.
-const READING_SKEW_MAX_S: f64 = 1e-3;
 
 /// The rows of one page.
 pub fn rows(page: &PowerPage, node: &str, history: &mut History, time: ScrapeTime) -> CpuRows {
@@ -120,8 +114,9 @@ impl<'a> Socket<'a> {
         let watts = part(Part::Primary);
         let (cpu_rail_w, soc_w, dram_w) = (part(Part::CpuRail), part(Part::Soc), part(Part::Dram));
         let sensors = primary_sensors(&named, source);
-        let fact = |map: &HashMap<(Source, String), f64>| {
-            mean(sensors.iter().map(|sensor| map.get(&(sensor.source, sensor.id.clone())).copied()))
+        let time_of = |sensor: &&Sensor| page.times.of(sensor.source.as_str(), &sensor.id);
+        let fact = |of: fn(ReadingTime) -> Option<f64>| {
+            mean(sensors.iter().map(|sensor| of(time_of(sensor))))
         };
         let state_of =
             |sensor: &&Sensor| page.states.get(&(sensor.source, sensor.id.clone())).copied();
@@ -134,13 +129,9 @@ impl<'a> Socket<'a> {
                 .find(|state| !state.is_ok())
                 .unwrap_or(State::Unavailable),
         };
-        let (read_at_s, window_s) = (fact(&page.read_at_s), fact(&page.window_s));
-        let is_sound = |at_s: &f64| {
-            page.made_s.is_some_and(|made_s| {
-                (-READING_SKEW_MAX_S..READING_AGE_MAX_S).contains(&(made_s - at_s))
-            })
-        };
-        let sound_at_s = read_at_s.filter(is_sound);
+        let (read_at_s, window_s) = (fact(|time| time.read_at_s), fact(|time| time.window_s));
+        let of_all = ReadingTime { read_at_s, window_s };
+        let sound_at_s = of_all.sound_at_s(page.made_s);
         let is_repeat = read_at_s.is_some_and(|at_s| member.has_recorded(to_microseconds(at_s)));
         let is_fresh = watts.is_some() && !is_repeat;
         Self {

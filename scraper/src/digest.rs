@@ -61,7 +61,7 @@ pub struct Digest {
 const KEPT_BYTES_MAX: u64 = RECORD_BYTES_MAX / 4 * 3;
 
 /// What a kept sample takes beside its texts: times, number, value and the lengths of the texts.
-const KEPT_FIXED_BYTES: usize = 48;
+const KEPT_FIXED_BYTES: usize = 60;
 
 impl Digest {
     /// A target, as far as an earlier recording knew it.
@@ -134,7 +134,7 @@ impl Digest {
     ) -> Result<(), Failure> {
         batch.scrape.bytes = Some(body.len() as u64);
         let (timestamp_us, target) = (batch.scrape.timestamp_us, &self.target.name);
-        let readings = &mut batch.readings;
+        let (readings, mut kept_labels) = (&mut batch.readings, Vec::new());
         let mut kept_bytes = 0;
         let page = PowerPage::read(body, |sample| {
             if kept_bytes > KEPT_BYTES_MAX || !keep.wants(sample) {
@@ -148,10 +148,13 @@ impl Digest {
                 labels: canonical_labels(sample.labels),
                 value: sample.value,
                 sample_timestamp_ms: sample.timestamp_ms,
+                // The page may say so further down.
+                read_at_us: None,
             };
             let texts = reading.target.len() + reading.metric.len() + reading.labels.len();
             kept_bytes += (texts + KEPT_FIXED_BYTES) as u64;
             readings.push(reading);
+            kept_labels.push(sample.labels);
         });
         let page = page.map_err(|fault| Failure {
             class: FailureClass::Parse,
@@ -168,6 +171,10 @@ impl Digest {
         self.read_s = Some(exchange.start_s);
         let offset =
             page.made_s.map(|made_s| self.offset.observe(made_s, exchange.start_s, exchange.end_s));
+        for (reading, labels) in batch.readings.iter_mut().zip(kept_labels) {
+            let times = &page.times;
+            reading.read_at_us = times.stands_at_us(&reading.metric, labels, page.made_s, offset);
+        }
         let middle_s = (exchange.start_s + exchange.end_s) / 2.0;
         let time = ScrapeTime { seq, middle_s, offset };
         let cpu = cpu_rows::rows(&page, &self.target.name, &mut self.history, time);

@@ -18,6 +18,7 @@ pub mod manifest;
 pub mod offset;
 pub mod poll;
 pub mod power_page;
+pub mod reading_time;
 pub mod record;
 pub mod schedule;
 pub mod status;

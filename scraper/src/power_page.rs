@@ -11,6 +11,8 @@ use std::ops::RangeInclusive;
 use wattscribe_parser::{Entry, Exposition, Fault, Labels, Sample};
 use wattscribe_rules::{RailKind, State, classify};
 
+use crate::reading_time::ReadingTimes;
+
 /// Where a socket's power comes from. In the order of preference when a page has several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
@@ -91,10 +93,8 @@ pub struct PowerPage {
     pub module_w: HashMap<u32, f64>,
     /// Sensors that are described.
     pub sensors: Vec<Sensor>,
-    /// When each sensor was read, in Unix seconds of the node's clock.
-    pub read_at_s: HashMap<(Source, String), f64>,
-    /// What each reading is a mean over, in seconds.
-    pub window_s: HashMap<(Source, String), f64>,
+    /// When each sensor was read, and what its reading is a mean over.
+    pub times: ReadingTimes,
     /// The state of each sensor.
     pub states: HashMap<(Source, String), State>,
     /// Energy counters in joules by zone.
@@ -114,16 +114,12 @@ pub struct PowerPage {
     seen_sensors: HashSet<(Source, String)>,
 }
 
-/// What a reading can be a mean over, in seconds. No meter averages over more than a minute; a window moves
-/// the reading by half of it, and one that cannot be must not.
-const WINDOWS_S: RangeInclusive<f64> = 0.0..=60.0;
-
 /// What can be Unix seconds of a page: from 2001 to 5138. Milliseconds are not.
 const UNIX_S: RangeInclusive<f64> = 1e9..=1e11;
 
 impl PowerPage {
     /// Reads a body, and shows every sample to `each`. The first fault fails the whole body.
-    pub fn read(body: &[u8], mut each: impl FnMut(&Sample<'_>)) -> Result<Self, Fault> {
+    pub fn read<'b>(body: &'b [u8], mut each: impl FnMut(&Sample<'b>)) -> Result<Self, Fault> {
         let mut page = Self::default();
         for entry in Exposition::new(body)? {
             if let Entry::Sample(sample) = entry? {
@@ -167,10 +163,8 @@ impl PowerPage {
                     self.states.entry(key).or_insert(state);
                 }
             }
-            "power_reading_timestamp_seconds" => insert(&mut self.read_at_s, labels, value),
-            "power_reading_window_seconds" if WINDOWS_S.contains(&value) => {
-                insert(&mut self.window_s, labels, value);
-            }
+            "power_reading_timestamp_seconds" => self.times.take_read_at(labels, value),
+            "power_reading_window_seconds" => self.times.take_window(labels, value),
             "power_exposition_timestamp_seconds" if UNIX_S.contains(&value) => {
                 self.made_s = Some(value);
             }
@@ -326,10 +320,4 @@ fn socket(labels: Labels<'_>) -> Option<u32> {
 
 fn sensor_key(labels: Labels<'_>) -> Option<(Source, String)> {
     Some((Source::from_label(&labels.get("source")?)?, labels.get("sensor")?.into_owned()))
-}
-
-fn insert(map: &mut HashMap<(Source, String), f64>, labels: Labels<'_>, value: f64) {
-    if let Some(key) = sensor_key(labels).filter(|_| value.is_finite()) {
-        map.entry(key).or_insert(value);
-    }
 }

@@ -218,6 +218,43 @@ kept_too 5
 }
 
 #[test]
+fn a_kept_sample_stands_where_its_sensor_was_read() {
+    // Made in the middle of the exchange by a clock that is a day ahead.
+    const PAGE: &str = "\
+w{source=\"nvml\",uuid=\"GPU-1\"} 500
+w{source=\"nvml\",pci=\"0009:01:00.0\",uuid=\"GPU-2\"} 501
+w{source=\"rapl\",zone=\"intel-rapl:0\"} 90
+w{source=\"acpi\",sensor=\"old\"} 91
+w{source=\"acpi\",sensor=\"ahead\"} 92
+w{source=\"acpi\",sensor=\"nobody\"} 93
+w{sensor=\"instant\"} 94
+w{source=\"acpi\",sensor=\"instant\"} 95
+power_sensor_state{source=\"acpi\",sensor=\"instant\",state=\"ok\"} 1
+power_reading_timestamp_seconds{source=\"nvml\",sensor=\"GPU-1\"} 1788396399.5
+power_reading_window_seconds{source=\"nvml\",sensor=\"GPU-1\"} 1
+power_reading_timestamp_seconds{source=\"nvml\",sensor=\"0009:01:00.0\"} 1788396399.5
+power_reading_window_seconds{source=\"nvml\",sensor=\"0009:01:00.0\"} 3600
+power_reading_timestamp_seconds{source=\"rapl\",sensor=\"intel-rapl:0\"} 1788396400
+power_reading_window_seconds{source=\"rapl\",sensor=\"intel-rapl:0\"} 0.25
+power_reading_timestamp_seconds{source=\"acpi\",sensor=\"old\"} 1788396330
+power_reading_timestamp_seconds{source=\"acpi\",sensor=\"ahead\"} 1788396401
+power_reading_timestamp_seconds{source=\"acpi\",sensor=\"instant\"} 1788396399.25
+";
+    let stands = |page: &str| -> Vec<Option<i64>> {
+        let batch = digest().digest(exchange(0, Ok(page)), &keep("^w$|^power_sensor_state$"));
+        let after_us = |at_us| at_us - batch.scrape.timestamp_us;
+        batch.readings.iter().map(|reading| reading.read_at_us.map(after_us)).collect()
+    };
+    let made = "power_exposition_timestamp_seconds 1788396400\n";
+    // The exchange took from 0 s to 0.25 s, and the page was made at 0.125 s.
+    let expected =
+        [Some(-875_000), Some(-375_000), Some(0), None, None, None, None, Some(-625_000), None];
+    assert_eq!(stands(&format!("{PAGE}{made}")), expected);
+    assert_eq!(stands(&format!("{made}{PAGE}")), expected, "wherever on the page it is said");
+    assert_eq!(stands(PAGE), [None; 9], "a page that does not say when it was made");
+}
+
+#[test]
 fn a_page_with_more_to_keep_than_a_record_holds_is_refused() {
     let page: String = (0..60_000).map(|number| format!("a{number} 1\n")).collect();
     let name = "n".repeat(1000);

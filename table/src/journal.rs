@@ -1,7 +1,7 @@
 //! The journal: scrapes are durable here before any Parquet exists.
 //!
 //! A segment is a header of twelve bytes (magic, version) and then records: length, CRC-32, payload; integers little
-//! endian. One record is one scrape and one write. Bytes that are no whole record are, at the end of a segment, a torn
+//! endian. One record is one write: a scrape with all its rows, or what rules made of those before it. Bytes that are no whole record are, at the end of a segment, a torn
 //! write, which is expected after a crash; with more behind them they are damage: reading goes on at the next whole
 //! record, and the segment is to be kept.
 
@@ -11,12 +11,15 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, DiskError, GrowingFile};
-use crate::{CpuPower, CpuSample, LongReading, Row, Scrape, ScrapeNumber, ScrapeOutcome};
+use crate::{
+    CpuPower, CpuSample, DerivedRow, LongReading, Row, RuleMember, Scrape, ScrapeNumber,
+    ScrapeOutcome,
+};
 
 const MAGIC: [u8; 8] = *b"wattscrb";
 
 /// Version of the payload. The payload has no field names, so any change of a row type is a new version.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const HEADER_BYTES: usize = 12;
 const FRAME_BYTES: usize = 8;
@@ -28,6 +31,22 @@ fn header_bytes() -> [u8; HEADER_BYTES] {
     let [m0, m1, m2, m3, m4, m5, m6, m7] = MAGIC;
     let [v0, v1, v2, v3] = VERSION.to_le_bytes();
     [m0, m1, m2, m3, m4, m5, m6, m7, v0, v1, v2, v3]
+}
+
+/// What one record holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Record {
+    /// A scrape.
+    Scrape(Box<ScrapeRecord>),
+    /// What rules made of the scrapes before it.
+    Rules(RuleRecord),
+}
+
+/// A record that is to be written: what [`Record`] reads back.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) enum RecordRef<'a> {
+    Scrape(&'a ScrapeRecord),
+    Rules(&'a RuleRecord),
 }
 
 /// One scrape with all its rows.
@@ -43,47 +62,64 @@ pub struct ScrapeRecord {
     pub csv_offset: u64,
 }
 
+/// What rules made of scrapes. It follows from them, so one that is lost can be made anew.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RuleRecord {
+    /// Results.
+    pub derived: Vec<DerivedRow>,
+    /// Series that were met for the first time.
+    pub members: Vec<RuleMember>,
+}
+
+impl RuleRecord {
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.derived.is_empty() && self.members.is_empty()
+    }
+}
+
+/// What a record begins with: enough to tell it from bytes that merely look like one.
+#[derive(Deserialize)]
+#[allow(dead_code, reason = "only whether it can be decoded matters")]
+enum RecordHead {
+    Scrape(Scrape),
+    Rules(RuleRecord),
+}
+
 /// A row type that a record of the journal holds.
 pub trait Journaled: Row {
     /// Its rows of a record.
-    fn of(record: ScrapeRecord) -> Vec<Self>;
+    fn of(record: Record) -> Vec<Self>;
 }
 
-impl Journaled for CpuSample {
-    fn of(record: ScrapeRecord) -> Vec<Self> {
-        record.cpu
-    }
+/// The rows of one kind of record; the other has none.
+macro_rules! journaled {
+    ($row:ty, $kind:ident, $rows:expr) => {
+        impl Journaled for $row {
+            fn of(record: Record) -> Vec<Self> {
+                match record {
+                    Record::$kind(record) => $rows(record),
+                    _ => Vec::new(),
+                }
+            }
+        }
+    };
 }
 
-impl Journaled for CpuPower {
-    fn of(record: ScrapeRecord) -> Vec<Self> {
-        record.cpu.into_iter().map(CpuPower::from).collect()
-    }
-}
-
-impl Journaled for Scrape {
-    fn of(record: ScrapeRecord) -> Vec<Self> {
-        vec![record.scrape]
-    }
-}
-
-impl Journaled for ScrapeNumber {
-    fn of(record: ScrapeRecord) -> Vec<Self> {
-        vec![ScrapeNumber { target: record.scrape.target, seq: record.scrape.seq }]
-    }
-}
-
-impl Journaled for ScrapeOutcome {
-    fn of(record: ScrapeRecord) -> Vec<Self> {
-        vec![ScrapeOutcome { target: record.scrape.target, outcome: record.scrape.outcome }]
-    }
-}
-
-impl Journaled for LongReading {
-    fn of(record: ScrapeRecord) -> Vec<Self> {
-        record.readings
-    }
-}
+journaled!(CpuSample, Scrape, |record: Box<ScrapeRecord>| record.cpu);
+journaled!(CpuPower, Scrape, |record: Box<ScrapeRecord>| {
+    record.cpu.into_iter().map(CpuPower::from).collect()
+});
+journaled!(LongReading, Scrape, |record: Box<ScrapeRecord>| record.readings);
+journaled!(Scrape, Scrape, |record: Box<ScrapeRecord>| vec![record.scrape]);
+journaled!(ScrapeNumber, Scrape, |record: Box<ScrapeRecord>| {
+    vec![ScrapeNumber { target: record.scrape.target, seq: record.scrape.seq }]
+});
+journaled!(ScrapeOutcome, Scrape, |record: Box<ScrapeRecord>| {
+    vec![ScrapeOutcome { target: record.scrape.target, outcome: record.scrape.outcome }]
+});
+journaled!(DerivedRow, Rules, |record: RuleRecord| record.derived);
+journaled!(RuleMember, Rules, |record: RuleRecord| record.members);
 
 /// A segment that could not be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -91,13 +127,11 @@ pub enum JournalError {
     /// The file system refused.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// A scrape with too many rows. Nothing was written.
-    #[error("scrape {seq} of {target} takes {found} bytes, expected at most {RECORD_BYTES_MAX}")]
+    /// Too many rows at once. Nothing was written.
+    #[error("{what} takes {found} bytes, expected at most {RECORD_BYTES_MAX}")]
     TooLarge {
-        /// The target.
-        target: String,
-        /// The scrape's number.
-        seq: u64,
+        /// The scrape, or the results.
+        what: String,
         /// Size of its record.
         found: u64,
     },
@@ -145,8 +179,8 @@ impl Segment {
     }
 
     /// Appends one record in one write. After an error nothing of it stays.
-    pub(crate) fn append(&mut self, record: &ScrapeRecord) -> Result<(), JournalError> {
-        let frame = postcard::to_extend(record, vec![0; FRAME_BYTES]);
+    pub(crate) fn append(&mut self, record: RecordRef<'_>) -> Result<(), JournalError> {
+        let frame = postcard::to_extend(&record, vec![0; FRAME_BYTES]);
         let mut frame = frame.map_err(|source| JournalError::Payload {
             path: self.file.path().to_owned(),
             offset: self.file.len(),
@@ -157,11 +191,13 @@ impl Segment {
             .ok()
             .filter(|length| u64::from(*length) <= RECORD_BYTES_MAX);
         let Some(length) = length else {
-            return Err(JournalError::TooLarge {
-                target: record.scrape.target.clone(),
-                seq: record.scrape.seq,
-                found: payload.len() as u64,
-            });
+            let what = match record {
+                RecordRef::Scrape(record) => {
+                    format!("scrape {} of {}", record.scrape.seq, record.scrape.target)
+                }
+                RecordRef::Rules(record) => format!("a record of {} results", record.derived.len()),
+            };
+            return Err(JournalError::TooLarge { what, found: payload.len() as u64 });
         };
         head[..4].copy_from_slice(&length.to_le_bytes());
         head[4..].copy_from_slice(&crc32fast::hash(payload).to_le_bytes());
@@ -308,14 +344,14 @@ fn whole_record(bytes: &[u8]) -> Option<&[u8]> {
 
 /// Where in `bytes` the next whole record begins, and the length of its payload.
 ///
-/// One in 64 places of any bytes looks like a frame, of megabytes mostly, and hardly any has a scrape behind it. That
+/// One in 64 places of any bytes looks like a frame, of megabytes mostly, and hardly any has a record behind it. That
 /// is tried first, so that a segment of nothing but damage takes seconds and not the checksums of terabytes.
 fn next_record(bytes: &[u8]) -> Option<(usize, usize)> {
     (1..bytes.len()).find_map(|at| {
         let bytes = &bytes[at..];
         let (length, _) = frame(bytes)?;
         let payload = bytes[FRAME_BYTES..].get(..length)?;
-        postcard::take_from_bytes::<Scrape>(payload).ok()?;
+        postcard::take_from_bytes::<RecordHead>(payload).ok()?;
         whole_record(bytes)?;
         Some((at, length))
     })
@@ -331,7 +367,7 @@ fn is_torn(bytes: &[u8]) -> bool {
 }
 
 impl Iterator for SegmentReader {
-    type Item = Result<ScrapeRecord, JournalError>;
+    type Item = Result<Record, JournalError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.tail.is_some() {

@@ -7,6 +7,7 @@
 
 mod column;
 mod cpu_sample;
+mod derived;
 mod disk;
 mod energy_window;
 mod journal;
@@ -17,6 +18,7 @@ mod manifest;
 mod part;
 mod reading;
 mod recording;
+mod rule_member;
 mod run;
 mod samples_csv;
 mod scrape;
@@ -25,14 +27,19 @@ mod table;
 
 pub use column::CellError;
 pub use cpu_sample::{CpuPower, CpuSample, SocketRead};
+pub use derived::DerivedRow;
 pub use disk::DiskError;
 pub use energy_window::EnergyWindow;
-pub use journal::{JournalError, Journaled, RECORD_BYTES_MAX, ScrapeRecord, SegmentReader, Tail};
+pub use journal::{
+    JournalError, Journaled, RECORD_BYTES_MAX, Record, RuleRecord, ScrapeRecord, SegmentReader,
+    Tail,
+};
 pub use line_file::append_line;
 pub use manifest::{CpuManifest, NodeSummary, RunSummary, TargetSummary};
 pub use part::{PartError, PartReader, PartWriter, Simulated, write_part};
 pub use reading::LongReading;
 pub use recording::{Recording, open_any};
+pub use rule_member::RuleMember;
 pub use run::{
     Options, ReadError, Recovery, RunError, RunReader, RunRows, RunWriter, Sealed,
     write_energy_windows,

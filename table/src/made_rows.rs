@@ -4,7 +4,7 @@ use proptest::option;
 use proptest::prelude::*;
 use wattscribe_rules::State;
 
-use crate::{CpuSample, LongReading, Scrape};
+use crate::{CpuSample, DerivedRow, LongReading, RuleMember, Scrape};
 
 /// Wall time at which the made recordings begin.
 pub(crate) const START_US: i64 = 1_788_310_143_461_000;
@@ -72,6 +72,44 @@ pub(crate) fn reading(target: &str, seq: u64) -> LongReading {
         labels: "gpu=\"0\"".into(),
         value: 612.5,
         sample_timestamp_ms: None,
+        read_at_us: Some(START_US + 1_000_000 * seq as i64 - 250_000),
+    }
+}
+
+/// What a rule made of that scrape.
+pub(crate) fn derived(node: &str, seq: u64) -> DerivedRow {
+    DerivedRow {
+        timestamp_us: START_US / 1_000_000 * 1_000_000 + 1_000_000 * seq as i64,
+        start_us: None,
+        window: None,
+        rule: "node:cpu_power_watts:sum".into(),
+        node: Some(node.into()),
+        labels: String::new(),
+        value: Some(189.002),
+        unit: "W".into(),
+        boundary: "socket_total".into(),
+        state: State::Ok,
+        reason: None,
+        low: None,
+        high: None,
+        counter: None,
+        spread: Some(0.004),
+        coverage: 1.0,
+        members_expected: 2,
+        members_reporting: 2,
+        rule_hash: "0123456789abcdef".into(),
+        simulated: false,
+    }
+}
+
+/// A series that it met in the first scrape.
+pub(crate) fn member(target: &str, labels: &str) -> RuleMember {
+    RuleMember {
+        timestamp_us: START_US,
+        target: target.into(),
+        metric: "cpu_power_acpi_watts".into(),
+        labels: labels.into(),
+        simulated: false,
     }
 }
 

@@ -37,8 +37,10 @@ const ZSTD_LEVEL: i32 = 3;
 /// What the times in a file mean; its `wattscribe.clock`.
 const CLOCK_NOTE: &str = "all times are UTC. timestamp in cpu_samples: when the sensors were read, less half of what \
                           a value is a mean over, on the recorder's clock; timestamp in scrapes and readings: when \
-                          the scrape began, on the recorder's clock; sensor_time: when the sensor was read, on the \
-                          node's clock, as published";
+                          the scrape began, on the recorder's clock; timestamp in derived: the instant, or the end \
+                          of the window, on the recorder's clock; read_at: when the sensor was read, less half of \
+                          what the value is a mean over, on the recorder's clock; sensor_time: when the sensor was \
+                          read, on the node's clock, as published";
 
 /// A Parquet file that could not be written or read.
 #[derive(Debug, thiserror::Error)]

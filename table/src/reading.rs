@@ -19,6 +19,9 @@ table! {
         value: f64,
         /// Time that the target gave the sample.
         sample_timestamp_ms: Option<i64> ["ms"],
+        /// When the value stands, in Unix microseconds of the recorder's clock: when its sensor was read, less half of
+        /// what it is a mean over. `None` where the page does not say that.
+        read_at_us: Option<i64> as Time("read_at"),
     }
 }
 

@@ -5,9 +5,9 @@ use std::fs;
 use tempfile::tempdir;
 
 use super::*;
-use crate::made_rows::{cpu, reading, scrape};
+use crate::made_rows::{cpu, derived, member, reading, scrape};
 
-fn record(seq: u64) -> ScrapeRecord {
+fn scrape_record(seq: u64) -> ScrapeRecord {
     ScrapeRecord {
         scrape: scrape("node-a", seq),
         cpu: vec![cpu("node-a", 0, seq), cpu("node-a", 1, seq)],
@@ -16,16 +16,33 @@ fn record(seq: u64) -> ScrapeRecord {
     }
 }
 
-fn segment(records: &[ScrapeRecord]) -> Vec<u8> {
+/// Scrapes, and of every third what rules made of them.
+fn record(seq: u64) -> Record {
+    if seq % 3 == 2 {
+        // Its last byte is not zero: a cut is to be told from what blank bytes complete.
+        let members = vec![RuleMember { simulated: true, ..member("node-a", "socket=\"0\"") }];
+        return Record::Rules(RuleRecord { derived: vec![derived("node-a", seq)], members });
+    }
+    Record::Scrape(Box::new(scrape_record(seq)))
+}
+
+fn borrowed(record: &Record) -> RecordRef<'_> {
+    match record {
+        Record::Scrape(record) => RecordRef::Scrape(record),
+        Record::Rules(record) => RecordRef::Rules(record),
+    }
+}
+
+fn segment(records: &[Record]) -> Vec<u8> {
     let directory = tempdir().unwrap();
     let path = directory.path().join("000001.wal");
     let mut segment = Segment::create(&path).unwrap();
-    records.iter().try_for_each(|record| segment.append(record)).unwrap();
+    records.iter().try_for_each(|record| segment.append(borrowed(record))).unwrap();
     assert_eq!(segment.records(), records.len() as u64);
     fs::read(path).unwrap()
 }
 
-fn read(bytes: &[u8]) -> (Vec<ScrapeRecord>, Tail) {
+fn read(bytes: &[u8]) -> (Vec<Record>, Tail) {
     let directory = tempdir().unwrap();
     let path = directory.path().join("000001.wal");
     fs::write(&path, bytes).unwrap();
@@ -37,18 +54,21 @@ fn read(bytes: &[u8]) -> (Vec<ScrapeRecord>, Tail) {
 /// A change of these bytes makes journals of running recorders unreadable: it needs a new version.
 #[test]
 fn the_segment_to_the_byte() {
-    let small = ScrapeRecord { cpu: vec![], readings: vec![], csv_offset: 300, ..record(1) };
-    let bytes = segment(&[small]);
-    assert_eq!(bytes[..12], *b"wattscrb\x01\0\0\0");
+    let small = ScrapeRecord { cpu: vec![], readings: vec![], csv_offset: 300, ..scrape_record(1) };
+    let bytes = segment(&[Record::Scrape(Box::new(small))]);
+    assert_eq!(bytes[..12], *b"wattscrb\x02\0\0\0");
     let payload = &bytes[20..];
     assert_eq!(bytes[12..16], (payload.len() as u32).to_le_bytes());
     assert_eq!(bytes[16..20], crc32fast::hash(payload).to_le_bytes());
     let hex: String = payload.iter().map(|byte| format!("{byte:02x}")).collect();
-    let expected = "90a3c5eeac9dad06066e6f64652d611a687474703a2f2f6e6f64652d613a393430352f6d6574726963730180a8d6b907\
+    let expected = "0090a3c5eeac9dad06066e6f64652d611a687474703a2f2f6e6f64652d613a393430352f6d6574726963730180a8d6b907\
                     880e01c801026f6b000180200c020001ef0101880e000000ac02";
     assert_eq!(hex, expected);
-    let whole = segment(&[record(1)]);
-    assert_eq!((whole.len(), crc32fast::hash(&whole)), (379, 2_166_721_581));
+    let sums = [1, 2].map(|seq| {
+        let whole = segment(&[record(seq)]);
+        (whole.len(), crc32fast::hash(&whole))
+    });
+    assert_eq!(sums, [(389, 4_033_704_270), (183, 2_483_466_621)]);
 }
 
 #[test]
@@ -176,9 +196,9 @@ fn whole_records_behind_damage_are_read() {
 fn another_version_is_refused() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("000001.wal");
-    fs::write(&path, b"wattscrb\x02\0\0\0").unwrap();
+    fs::write(&path, b"wattscrb\x01\0\0\0").unwrap();
     let error = SegmentReader::open(&path).unwrap_err();
-    assert!(matches!(error, JournalError::OtherVersion { found: 2, .. }), "{error}");
+    assert!(matches!(error, JournalError::OtherVersion { found: 1, .. }), "{error}");
 }
 
 #[test]
@@ -186,11 +206,16 @@ fn a_scrape_beyond_the_bound_leaves_nothing() {
     let directory = tempdir().unwrap();
     let path = directory.path().join("000001.wal");
     let mut segment = Segment::create(&path).unwrap();
-    let mut large = record(1);
-    large.readings[0].labels = "x".repeat(RECORD_BYTES_MAX as usize);
-    let error = segment.append(&large).unwrap_err();
-    assert!(matches!(error, JournalError::TooLarge { seq: 1, .. }), "{error}");
-    segment.append(&record(2)).unwrap();
+    let text = "x".repeat(RECORD_BYTES_MAX as usize);
+    let mut large = scrape_record(1);
+    large.readings[0].labels.clone_from(&text);
+    let error = segment.append(RecordRef::Scrape(&large)).unwrap_err();
+    assert!(error.to_string().starts_with("scrape 1 of node-a takes 67109"), "{error}");
+    let mut large = RuleRecord { derived: vec![derived("node-a", 1)], members: vec![] };
+    large.derived[0].labels = text;
+    let error = segment.append(RecordRef::Rules(&large)).unwrap_err();
+    assert!(error.to_string().starts_with("a record of 1 results takes 67108"), "{error}");
+    segment.append(borrowed(&record(2))).unwrap();
     assert_eq!(read(&fs::read(&path).unwrap()), (vec![record(2)], Tail::Clean));
 }
 
@@ -200,7 +225,7 @@ fn a_number_that_is_taken_is_not_begun_again() {
     let path = directory.path().join("000001.wal");
     drop(Segment::create(&path).unwrap());
     let mut segment = Segment::create(&path).unwrap();
-    segment.append(&record(1)).unwrap();
+    segment.append(borrowed(&record(1))).unwrap();
     assert!(Segment::create(&path).is_err());
     assert_eq!(read(&fs::read(&path).unwrap()), (vec![record(1)], Tail::Clean));
 }

@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use tempfile::tempdir;
 
 use super::*;
-use crate::made_rows::{any_cpu_row, cpu, reading, scrape, withheld};
+use crate::made_rows::{any_cpu_row, cpu, derived, member, reading, scrape, withheld};
 use crate::samples_csv::{CsvVersion, SamplesCsv, csv_header, csv_rows};
-use crate::{CpuPower, CpuSample, EnergyWindow, LongReading, Scrape, ScrapeNumber};
+use crate::{CpuPower, CpuSample, DerivedRow, EnergyWindow, LongReading, Scrape, ScrapeNumber};
 use wattscribe_rules::State;
 
 fn read<R: Row>(path: &Path) -> Vec<R> {
@@ -47,6 +47,28 @@ proptest! {
     }
 }
 
+/// A withheld window of the fleet.
+fn fleet_window() -> DerivedRow {
+    DerivedRow {
+        start_us: Some(1_788_310_080_000_000),
+        window: Some("job 7".into()),
+        node: None,
+        labels: "gpu=\"0\"".into(),
+        value: None,
+        unit: "J".into(),
+        state: State::Disagree,
+        reason: Some("counter".into()),
+        low: Some(1.5),
+        high: Some(2.5),
+        counter: Some(9.0),
+        spread: None,
+        coverage: 0.5,
+        members_reporting: 1,
+        simulated: true,
+        ..derived("", 3)
+    }
+}
+
 #[test]
 fn every_table_comes_back() {
     check_round_trip(vec![
@@ -66,8 +88,10 @@ fn every_table_comes_back() {
     ]);
     check_round_trip(vec![
         LongReading { value: f64::NEG_INFINITY, sample_timestamp_ms: Some(-1), ..reading("b", 1) },
-        reading("a", 1),
+        LongReading { read_at_us: None, ..reading("a", 1) },
     ]);
+    check_round_trip(vec![derived("b", 1), derived("a", 2), fleet_window()]);
+    check_round_trip(vec![member("b", "socket=\"1\""), member("b", ""), member("a", "")]);
     let window = EnergyWindow {
         name: "run".into(),
         boundary: "total".into(),

@@ -5,7 +5,8 @@
 //! | `cpu/samples.csv` | the live tail: rows whose power was published |
 //! | `cpu/cpu_manifest.json` | written when the recording ends |
 //! | `cpu_samples/part-000001.parquet` | the archive: all rows, also withheld ones |
-//! | `scrapes/`, `readings/`, `energy_windows/` | likewise |
+//! | `scrapes/`, `readings/`, `derived/`, `rule_members/`, `energy_windows/` | likewise |
+//! | `rules.yaml` | the rules that made `derived` last |
 //! | `journal/000001.wal` | scrapes that are not in Parquet yet |
 //! | `.lock` | held by the recorder |
 //!

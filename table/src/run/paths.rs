@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::disk::{self, DiskError};
-use crate::{CpuSample, LongReading, Row, Scrape};
+use crate::{CpuSample, DerivedRow, LongReading, Row, RuleMember, Scrape};
 
 /// The names within a run's directory.
 #[derive(Clone, Debug)]
@@ -30,6 +30,11 @@ impl RunPaths {
 
     pub(crate) fn manifest(&self) -> PathBuf {
         self.cpu().join("cpu_manifest.json")
+    }
+
+    /// The rules that the recording was last made with.
+    pub(crate) fn rules(&self) -> PathBuf {
+        self.root.join("rules.yaml")
     }
 
     pub(crate) fn journal(&self) -> PathBuf {
@@ -81,6 +86,8 @@ impl RunPaths {
             self.parts::<CpuSample>()?,
             self.parts::<Scrape>()?,
             self.parts::<LongReading>()?,
+            self.parts::<DerivedRow>()?,
+            self.parts::<RuleMember>()?,
         ];
         Ok(taken.into_iter().flatten().max().unwrap_or(0) + 1)
     }

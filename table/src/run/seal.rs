@@ -9,7 +9,10 @@ use super::error::RunError;
 use super::paths::RunPaths;
 use crate::disk;
 use crate::part::write_part_as;
-use crate::{CpuSample, LongReading, Scrape, SegmentReader, Simulated, Table, Tail};
+use crate::{
+    CpuSample, DerivedRow, LongReading, Record, RuleMember, Scrape, SegmentReader, Simulated,
+    Table, Tail,
+};
 
 /// What sealing did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,18 +56,30 @@ pub(super) fn seal(paths: &RunPaths, number: u64) -> Result<Sealed, RunError> {
     let segment = paths.segment(number);
     let mut reader = SegmentReader::open(&segment)?;
     let (mut cpu, mut scrapes, mut readings) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut derived, mut members) = (Vec::new(), Vec::new());
     let mut sealed = Sealed::default();
     for record in &mut reader {
-        let record = record?;
         sealed.records += 1;
-        cpu.extend(record.cpu);
-        scrapes.push(record.scrape);
-        readings.extend(record.readings);
+        match record? {
+            Record::Scrape(record) => {
+                cpu.extend(record.cpu);
+                scrapes.push(record.scrape);
+                readings.extend(record.readings);
+            }
+            Record::Rules(record) => {
+                derived.extend(record.derived);
+                members.extend(record.members);
+            }
+        }
     }
     let simulated = Simulated::of(cpu.iter().map(|row: &CpuSample| row.simulated));
     sealed.rows += write::<CpuSample>(paths, number, cpu, simulated)?;
     sealed.rows += write::<LongReading>(paths, number, readings, simulated)?;
     sealed.rows += write::<Scrape>(paths, number, scrapes, simulated)?;
+    let of_results = Simulated::of(derived.iter().map(|row: &DerivedRow| row.simulated));
+    sealed.rows += write::<DerivedRow>(paths, number, derived, of_results)?;
+    let of_members = Simulated::of(members.iter().map(|row: &RuleMember| row.simulated));
+    sealed.rows += write::<RuleMember>(paths, number, members, of_members)?;
     match reader.tail() {
         Some(Tail::Damaged { bytes }) => {
             sealed.bytes_dropped = bytes;

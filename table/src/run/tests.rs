@@ -9,13 +9,14 @@ use tempfile::{TempDir, tempdir};
 use wattscribe_rules::State;
 
 use super::*;
-use crate::made_rows::{cpu, reading, scrape, withheld};
+use crate::made_rows::{cpu, derived, member, reading, scrape, withheld};
 use crate::{
-    CpuManifest, CpuPower, CpuSample, CsvVersion, LongReading, PartReader, Row, RunSummary,
-    SamplesCsv, Scrape, ScrapeNumber, open_any,
+    CpuManifest, CpuPower, CpuSample, CsvVersion, DerivedRow, LongReading, PartReader, Row,
+    RuleMember, RunSummary, SamplesCsv, Scrape, ScrapeNumber, open_any,
 };
 
 mod losses;
+mod rules;
 
 fn open(directory: &Path) -> (RunWriter, Recovery) {
     RunWriter::open(directory, Options::default()).unwrap()

@@ -9,10 +9,10 @@ use super::error::RunError;
 use super::paths::RunPaths;
 use super::seal::{Sealed, seal};
 use crate::disk;
-use crate::journal::Segment;
+use crate::journal::{RecordRef, Segment};
 use crate::{
-    CpuManifest, CpuSample, CsvVersion, LongReading, PartError, PartReader, Scrape, ScrapeNumber,
-    ScrapeRecord, SegmentReader, Simulated, SocketRead,
+    CpuManifest, CpuSample, CsvVersion, LongReading, PartError, PartReader, Record, RuleRecord,
+    Scrape, ScrapeNumber, ScrapeRecord, SegmentReader, Simulated, SocketRead,
 };
 
 /// How a run is written.
@@ -122,7 +122,8 @@ impl RunWriter {
         Ok((RunWriter { paths, options, csv, segment, number, unsealed, _lock: lock }, recovery))
     }
 
-    /// Records one scrape: to the journal, then its published rows to samples.csv, each in one write.
+    /// Records one scrape: to the journal, then its published rows to samples.csv, each in one write. Returns what is now
+    /// in the journal.
     ///
     /// When this is `Ok` the scrape is in the journal, and only then. Lines that samples.csv does not take wait, and
     /// [`RunWriter::sync`] reports it.
@@ -134,13 +135,30 @@ impl RunWriter {
         scrape: Scrape,
         cpu: Vec<CpuSample>,
         readings: Vec<LongReading>,
-    ) -> Result<(), RunError> {
+    ) -> Result<ScrapeRecord, RunError> {
         cpu.iter().try_for_each(check_texts)?;
         self.csv.check_room()?;
-        let record = ScrapeRecord { scrape, cpu, readings, csv_offset: self.csv.offset() };
-        self.segment.append(&record)?;
+        let csv_offset = self.csv.offset();
+        let record = ScrapeRecord { scrape, cpu, readings, csv_offset };
+        self.segment.append(RecordRef::Scrape(&record))?;
         self.csv.append(&record.cpu);
-        Ok(())
+        Ok(record)
+    }
+
+    /// Records what rules made of the scrapes so far, in one write.
+    ///
+    /// # Errors
+    /// A full disk. Nothing was recorded, and it may be tried again.
+    pub fn append_rules(&mut self, record: &RuleRecord) -> Result<(), RunError> {
+        Ok(self.segment.append(RecordRef::Rules(record))?)
+    }
+
+    /// Puts the text of the rules that are evaluated beside the tables.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn keep_rules(&self, text: &str) -> Result<(), RunError> {
+        Ok(disk::replace(&self.paths.rules(), text.as_bytes())?)
     }
 
     /// Makes all that was recorded durable. To be called every second or so; what came after the last call may be lost
@@ -214,7 +232,8 @@ fn check_texts(row: &CpuSample) -> Result<(), RunError> {
 
 fn restore_csv(csv: &mut CsvFile, segment: &Path, recovery: &mut Recovery) -> Result<(), RunError> {
     for record in SegmentReader::open(segment)? {
-        match csv.restore(&record?)? {
+        let Record::Scrape(record) = record? else { continue };
+        match csv.restore(&record)? {
             Restored::Present => {}
             Restored::Added(rows) => recovery.csv_rows_added += rows,
             Restored::Foreign(rows) => recovery.csv_rows_left_out += rows,

@@ -5,8 +5,8 @@ use std::io::Cursor;
 
 use serde_json::{Value, json};
 use wattscribe_table::{
-    CpuManifest, CpuSample, CsvVersion, EnergyWindow, LongReading, NodeSummary, Row, RunSummary,
-    SamplesCsv, Scrape, TargetSummary, csv_header,
+    CpuManifest, CpuSample, CsvVersion, DerivedRow, EnergyWindow, LongReading, NodeSummary, Row,
+    RuleMember, RunSummary, SamplesCsv, Scrape, TargetSummary, csv_header,
 };
 
 use crate::markdown::{code, section, table};
@@ -38,6 +38,8 @@ fn every_column_is_documented_in_its_place() {
         (CpuSample::TABLE, columns::<CpuSample>()),
         (Scrape::TABLE, columns::<Scrape>()),
         (LongReading::TABLE, columns::<LongReading>()),
+        (DerivedRow::TABLE, columns::<DerivedRow>()),
+        (RuleMember::TABLE, columns::<RuleMember>()),
         (EnergyWindow::TABLE, columns::<EnergyWindow>()),
     ];
     let page = text("docs/files.md");

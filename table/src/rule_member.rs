@@ -1,0 +1,22 @@
+//! The table `rule_members`: the series that rules have met, a row for each, so that a recorder which continues a
+//! recording knows who is missing.
+
+use crate::table::{Table, table};
+
+table! {
+    /// A series at the first scrape of which some rule takes it.
+    pub struct RuleMember: "rule_members" sorted by [target, metric, labels, timestamp_us] {
+        /// When that scrape began, in Unix microseconds of the recorder's clock.
+        timestamp_us: i64 as Time("timestamp"),
+        /// Name of the target.
+        target: String,
+        /// Name of the metric.
+        metric: String,
+        /// Labels sorted by name, escaped as in the exposition format. Empty when there are none.
+        labels: String,
+        /// Whether the target was simulated by then.
+        simulated: bool,
+    }
+}
+
+impl Table for RuleMember {}
