@@ -20,26 +20,12 @@ pub struct Covering {
 /// What a rule breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breach {
-    /// Nobody knows what the metric measures.
-    UnknownMetric {
-        /// The metric.
-        name: String,
-        /// A known one that is spelled almost so.
-        meant: Meant,
-    },
     /// The metric is known, and is of no use.
     Unusable {
         /// The metric.
         name: String,
         /// Why.
         why: &'static str,
-    },
-    /// There is no such rule.
-    UnknownRule {
-        /// The name.
-        name: String,
-        /// A rule above that could have been meant.
-        meant: Meant,
     },
     /// The rule is not above the one that takes its results.
     Below {
@@ -58,7 +44,7 @@ pub enum Breach {
         /// The label.
         label: String,
         /// Those that they have.
-        labels: Vec<String>,
+        meant: Meant,
         /// Whether the page may have it, but the recording of sockets does not.
         is_of_sockets: bool,
     },
@@ -217,23 +203,8 @@ impl fmt::Display for Covering {
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Breach::UnknownMetric { name, meant: meant @ Meant::Nearest(_) } => {
-                write!(
-                    f,
-                    "unknown metric {name:?}, {meant} A metric of your own stands in \"inputs\""
-                )
-            }
-            Breach::UnknownMetric { name, .. } => {
-                write!(f, "unknown metric {name:?}, expected \"inputs\" to say what it measures")
-            }
             Breach::Unusable { name, why } => {
                 write!(f, "{name} {why}, expected a metric that is one thing in W or J")
-            }
-            Breach::UnknownRule { name, meant: meant @ Meant::Nearest(_) } => {
-                write!(f, "unknown rule {name:?}, {meant}")
-            }
-            Breach::UnknownRule { name, .. } => {
-                write!(f, "unknown rule {name:?}, expected one that stands above")
             }
             Breach::Below { name } => {
                 write!(f, "rule {name:?} does not stand above, expected it before what takes it")
@@ -278,16 +249,20 @@ impl fmt::Display for Breach {
 impl Breach {
     fn of_labels(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Breach::NoLabel { name, label, labels, is_of_sockets } => {
-                let why =
-                    if *is_of_sockets { " in a recording, which has it by socket" } else { "" };
-                write!(f, "{name} has no label {label:?}{why}, expected {}", labels.join(", "))
+            Breach::NoLabel { name, label, meant, is_of_sockets } => {
+                let why = if *is_of_sockets { ", as sockets are recorded" } else { "" };
+                write!(f, "{name} has no label {label:?}{why}, {meant}")
             }
             Breach::SeveralBoundaries { name, label, left } => {
-                let left: Vec<String> =
-                    left.iter().map(|(value, of)| format!("{value} ({of})")).collect();
-                let left = left.join(", ");
-                write!(f, "{name} is {left} by its {label:?}, expected {label}=\"one of them\"")
+                write!(f, "{name} is several things by its {label:?}, expected ")?;
+                for (at, (value, boundary)) in left.iter().enumerate() {
+                    let or = if at == 0 { "" } else { " or " };
+                    write!(f, "{or}{label}=\"{value}\"")?;
+                    if *value != boundary.as_str() {
+                        write!(f, " ({boundary})")?;
+                    }
+                }
+                Ok(())
             }
             Breach::NoSeries { name, label, values } => {
                 write!(f, "no {name} has such a {label:?}, expected {}", values.join(", "))
@@ -306,26 +281,37 @@ impl Breach {
             Breach::Repeats { name, boundary, function } => {
                 write!(
                     f,
-                    "several {name} report one {boundary}, and a {function} counts it several "
+                    "several {name} report one {boundary}, and {function} counts it several times"
                 )?;
-                f.write_str("times, expected their mean")
+                f.write_str(", expected their mean")
             }
             Breach::Rest { name, function } => {
-                write!(
-                    f,
-                    "{name} is a rest, and nobody knows what is in it, expected it in no {function}"
-                )
+                write!(f, "{name} is a rest, and nobody knows what is in it")?;
+                write!(f, ", expected it nowhere in {function}")
             }
             Breach::NoPart { part, whole } => {
                 write!(f, "{part} is no part of {whole}, expected what {} contains", whole.boundary)
             }
             Breach::Different { function, one, other } => {
-                write!(f, "{one} and {other} in a {function}, expected one boundary")
+                write!(f, "{one} and {other} in {function}, expected one boundary")
             }
-            Breach::Boundary { stated, expected, contains } => {
-                let words: Vec<&str> = expected.iter().map(|of| of.as_str()).collect();
-                let what = if *contains { "what contains " } else { "" };
-                write!(f, "boundary {stated}, expected {what}{}", words.join(" and "))
+            Breach::Boundary { stated, expected, contains: false } => {
+                let expected: Vec<&str> = expected.iter().map(|of| of.as_str()).collect();
+                write!(
+                    f,
+                    "boundary {stated}, expected {}, which the result covers",
+                    expected.join("")
+                )
+            }
+            Breach::Boundary { stated, expected: parts, contains: true } => {
+                let words: Vec<&str> = parts.iter().map(|of| of.as_str()).collect();
+                write!(f, "boundary {stated}, expected what contains {}", words.join(" and "))?;
+                let fits =
+                    |of: &Boundary| parts.iter().all(|part| of == part || of.contains(*part));
+                match Boundary::ALL.into_iter().find(fits) {
+                    Some(fits) => write!(f, ", as {fits} does"),
+                    None => Ok(()),
+                }
             }
             _ => Ok(()),
         }
@@ -337,17 +323,14 @@ impl Breach {
                 write!(f, "{name} is in {unit}, expected {expected}")
             }
             Breach::Unit { stated, expected } => {
-                write!(f, "unit {stated}, but the result is in {expected}, expected that")
+                write!(f, "unit {stated}, expected {expected}, which the result is in")
             }
             Breach::Counter { name, function } => {
-                write!(
-                    f,
-                    "{name} is a counter, and only how far it moves says something, expected "
-                )?;
-                write!(f, "increase of it, or {function} of a power")
+                write!(f, "{name} is a counter in J, of which only the movement says something")?;
+                write!(f, ", expected increase of it, or {function} of a power")
             }
             Breach::NoCounter { name, function } => {
-                write!(f, "{name} is no counter, expected one in J for a {function}")
+                write!(f, "{name} is no counter, expected one in J for {function}")
             }
             _ => Ok(()),
         }
@@ -358,7 +341,7 @@ impl Breach {
             Breach::OfWindows { name, function } => {
                 write!(
                     f,
-                    "{name} has results of windows, expected them in a sum and in no {function}"
+                    "{name} has results of windows, expected them in sum and not in {function}"
                 )
             }
             Breach::Windows { one, other } => {
@@ -375,11 +358,11 @@ impl Breach {
                 let (every, gap) = (duration::text(*every), duration::text(*gap));
                 write!(
                     f,
-                    "results of {name} stand {every} apart and a gap begins after {gap}, expected less than that"
+                    "results of {name} stand {every} apart and a gap begins after {gap}, expected no more than that"
                 )
             }
             Breach::Guard { key, function, expected } => {
-                write!(f, "{key:?} in a {function}, expected {expected}")
+                write!(f, "{key:?} in {function}, expected {expected}")
             }
             _ => Ok(()),
         }

@@ -24,8 +24,9 @@ pub(super) struct Metric {
     pub(super) member: Vec<String>,
     /// Whether a zero is no reading.
     pub(super) zero_is_missing: bool,
-    /// Whether several series report one and the same thing, so that their sum counts it several times.
-    pub(super) repeats: bool,
+    /// Where several series report one and the same thing: the labels that tell those things apart, beside `node`. A
+    /// sum of the series counts each thing several times.
+    pub(super) repeats_by: Option<&'static [&'static str]>,
 }
 
 /// What the series of a metric cover.
@@ -53,7 +54,7 @@ struct Known {
     averaging: Averaging,
     labels: Option<&'static [&'static str]>,
     member: &'static [&'static str],
-    repeats: bool,
+    repeats_by: Option<&'static [&'static str]>,
 }
 
 /// A mean of one second, as NVML has it of the power of a module (`NVML_FI_DEV_POWER_AVERAGE`).
@@ -77,7 +78,7 @@ const SOCKETS: [Known; 5] = [
         averaging: Averaging::Unknown,
         labels: Some(&["socket", "source", "type"]),
         member: &["socket", "type"],
-        repeats: false,
+        repeats_by: None,
     },
     Known {
         name: "cpu_power_dcgm_watts",
@@ -90,7 +91,7 @@ const SOCKETS: [Known; 5] = [
         averaging: Averaging::Unknown,
         labels: Some(&["field_id", "socket", "source"]),
         member: &["field_id", "socket"],
-        repeats: false,
+        repeats_by: None,
     },
     Known {
         name: "cpu_power_rapl_watts",
@@ -108,7 +109,7 @@ const SOCKETS: [Known; 5] = [
         averaging: Averaging::Difference,
         labels: Some(&["socket", "source", "type"]),
         member: &["socket", "type"],
-        repeats: false,
+        repeats_by: None,
     },
     Known {
         name: "cpu_power_nvml_watts",
@@ -118,7 +119,7 @@ const SOCKETS: [Known; 5] = [
         averaging: ONE_SECOND,
         labels: Some(&["socket", "source", "type"]),
         member: &["socket", "type"],
-        repeats: false,
+        repeats_by: None,
     },
     Known {
         name: "cpu_energy_joules_total",
@@ -128,7 +129,7 @@ const SOCKETS: [Known; 5] = [
         averaging: Averaging::Instant,
         labels: Some(&["socket", "source", "type"]),
         member: &["socket", "type"],
-        repeats: false,
+        repeats_by: None,
     },
 ];
 
@@ -153,7 +154,7 @@ const PAGES: [Known; 3] = [
         labels: Some(&["gpu", "pci", "socket", "source", "uuid"]),
         // A GPU that tells no UUID is known by its address.
         member: &["pci", "uuid"],
-        repeats: true,
+        repeats_by: Some(&["socket", "source"]),
     },
     Known {
         name: "accelerator_power_watts",
@@ -173,7 +174,7 @@ const PAGES: [Known; 3] = [
             "vendor_id",
         ]),
         member: &["pci", "uuid"],
-        repeats: false,
+        repeats_by: None,
     },
     Known {
         name: "accelerator_energy_joules_total",
@@ -193,7 +194,7 @@ const PAGES: [Known; 3] = [
             "vendor_id",
         ]),
         member: &["pci", "uuid"],
-        repeats: false,
+        repeats_by: None,
     },
 ];
 
@@ -214,7 +215,7 @@ const OTHERS: [Known; 4] = [
         averaging: Averaging::Unknown,
         labels: None,
         member: &[],
-        repeats: false,
+        repeats_by: None,
     },
 ];
 
@@ -231,7 +232,7 @@ const fn of_gpu(
         averaging,
         labels: None,
         member,
-        repeats: false,
+        repeats_by: None,
     }
 }
 
@@ -288,7 +289,7 @@ impl Known {
             // All of them are powered on when they are read; a counter may stand at zero, and a board controller
             // answers for a machine that is off.
             zero_is_missing: self.unit == WATTS && self.covers != Covers::One(Boundary::Node),
-            repeats: self.repeats,
+            repeats_by: self.repeats_by,
         }
     }
 }

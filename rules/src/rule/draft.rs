@@ -68,48 +68,41 @@ pub(super) struct Taken {
 }
 
 /// The name of a rule in a map, also when the rest of it cannot be read.
-pub(super) fn name_of(node: &Node) -> Option<(Place, &str)> {
+pub(super) fn name_of(node: &Node) -> Option<&str> {
     let Value::Map(pairs) = &node.value else { return None };
     let (_, value) = pairs.iter().find(|(key, _)| key.name == "name")?;
-    text("name", value).ok().map(|name| (value.place, name))
+    text("name", value).ok()
 }
 
 /// Reads a rule; `None` when something in it cannot be read, which is noted.
 pub(super) fn read(node: &Node, faults: &mut Faults) -> Option<Draft> {
     let before = faults.len();
     let fields = Fields::of(node, "a rule", &KEYS, faults)?;
-    let name_node = fields.need("name", "level:metric:operations", faults);
-    let name = fields.read("name", faults, scalar::rule_name);
+    let name = fields.must("name", "level:metric:operations", faults, scalar::rule_name);
     let about = fields.read("about", faults, |text| Ok(text.to_owned()));
-    fields.need("function", "what is made of the members", faults);
-    let kind = fields.read("function", faults, scalar::kind);
+    let kind = fields.must("function", "what is made of the members", faults, scalar::kind);
     let of = fields.need("of", "a selector", faults).map(|node| taken("of", node, faults));
     let by = fields.need("by", "the labels that a result keeps", faults);
     let by = by.and_then(|node| labels("by", node, faults));
     let member = fields.get("member").and_then(|node| labels("member", node, faults));
     let require = fields.read("require", faults, scalar::require);
     let withhold = fields.get("withhold").and_then(|node| withhold(node, faults));
-    fields.need("boundary", "what the result covers", faults);
-    let boundary = fields.read("boundary", faults, scalar::boundary);
-    fields.need("unit", unit::EXPECTED, faults);
-    let unit = fields.read("unit", faults, |text| scalar::unit_text("unit", text));
+    let boundary = fields.must("boundary", "what the result covers", faults, scalar::boundary);
+    let unit = fields.must("unit", unit::EXPECTED, faults, scalar::unit_text);
     // What follows needs to know the function.
     let kind = kind?;
     let (others, quantile, over) = of_kind(&fields, kind, faults);
     let of = of?;
     if of.len() != 1 && !kind.takes_several() {
-        let fault = Fault::Text {
-            what: "\"of\"".to_owned(),
-            found: format!("{} selectors", of.len()),
-            expected: format!("one in a {}", kind.as_str()),
-        };
+        let expected = "one selector, as lists are for sum, max and min";
+        let fault = Fault::Kind { of: "\"of\"".to_owned(), found: "a list", expected };
         faults.push(fields.key_place("of"), fault);
     }
     if faults.len() > before {
         return None;
     }
     Some(Draft {
-        place: name_node.map_or(fields.place(), |node| node.place),
+        place: fields.get("name").map_or(node.place, |name| name.place),
         name: name?,
         about: about.unwrap_or_default(),
         kind,
@@ -140,10 +133,10 @@ fn of_kind(
 ) -> (Vec<Taken>, f64, Option<Over>) {
     let word = kind.as_str();
     for (key, expected) in [
-        ("less", "it in a residual only"),
-        ("to", "it in a ratio only"),
-        ("against", "it in a check only"),
-        ("quantile", "it in a quantile only"),
+        ("less", "it in residual only"),
+        ("to", "it in ratio only"),
+        ("against", "it in check only"),
+        ("quantile", "it in quantile only"),
         ("over", "it in quantile, integrate, increase, check, max and min only"),
     ] {
         if fields.get(key).is_some() && !kind.has(key) {
@@ -166,8 +159,8 @@ fn of_kind(
     }
     let mut level = f64::NAN;
     if kind == Kind::Quantile {
-        fields.need("quantile", "a number from 0 to 1", faults);
-        level = fields.read("quantile", faults, scalar::quantile).unwrap_or(level);
+        let read = fields.must("quantile", "a number from 0 to 1", faults, scalar::quantile);
+        level = read.unwrap_or(level);
     }
     let mut windows = None;
     if kind.has("over") {
@@ -250,12 +243,10 @@ fn over(node: &Node, faults: &mut Faults) -> Option<Over> {
         return None;
     }
     let fields = Fields::of(node, "over", &OVER_KEYS, faults)?;
-    fields.need("every", "a duration such as 1m", faults);
-    let every = fields.read("every", faults, |text| scalar::span("every", text, WINDOW_MAX))?;
+    let read = |key| move |text: &str| scalar::span(key, text, WINDOW_MAX);
+    let every = fields.must("every", "a duration such as 1m", faults, read("every"))?;
     let length = match fields.get("length") {
-        Some(_) => {
-            fields.read("length", faults, |text| scalar::span("length", text, WINDOW_MAX))?
-        }
+        Some(_) => fields.read("length", faults, read("length"))?,
         None => every,
     };
     let fault = |expected: String| malformed("length", &duration::text(length), expected);
@@ -277,21 +268,20 @@ fn withhold(node: &Node, faults: &mut Faults) -> Option<Withhold> {
     let bound = |key: &'static str| {
         move |text: &str| scalar::number(text).ok_or_else(|| malformed(key, text, "a number"))
     };
-    let share = |key: &'static str| {
+    let share = |key: &'static str, expected: &'static str, most: f64| {
         move |text: &str| {
-            scalar::percentage(text).ok_or_else(|| malformed(key, text, "a share such as 5%"))
+            let share = scalar::percentage(text).filter(|share| *share <= most);
+            share.ok_or_else(|| malformed(key, text, expected))
         }
     };
+    let spread = share("spread_above", "a share such as 5%", f64::INFINITY);
+    let coverage = share("coverage_below", "a share up to 100%", 1.0);
     let guards = Withhold {
-        spread_above: fields.read("spread_above", faults, share("spread_above")),
+        spread_above: fields.read("spread_above", faults, spread),
         below: fields.read("below", faults, bound("below")),
         above: fields.read("above", faults, bound("above")),
-        coverage_below: fields.read("coverage_below", faults, share("coverage_below")),
+        coverage_below: fields.read("coverage_below", faults, coverage),
     };
-    if let Some(coverage) = guards.coverage_below.filter(|share| *share > 1.0) {
-        let fault = malformed("coverage_below", &format!("{}%", coverage * 100.0), "at most 100%");
-        faults.push(fields.key_place("coverage_below"), fault);
-    }
     if let (Some(below), Some(above)) = (guards.below, guards.above)
         && below > above
     {

@@ -158,7 +158,7 @@ impl fmt::Display for Fault {
                 write!(f, "{of} without {key:?}, expected {expected}")
             }
             Fault::Elsewhere { key, function, expected } => {
-                write!(f, "{key:?} in a {function}, expected {expected}")
+                write!(f, "{key:?} in {function}, expected {expected}")
             }
             Fault::Word { what, found, meant } => write!(f, "unknown {what} {found:?}, {meant}"),
             Fault::Text { what, found, expected } => {
@@ -210,6 +210,14 @@ impl Meant {
     /// What could have been meant by a name, of many that are there among others.
     pub(super) fn of_alike<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Meant {
         Meant::nearest(name, known, ALMOST_EQUAL)
+    }
+
+    /// What is expected in words, where no name is near.
+    pub(super) fn or(self, expected: &str) -> Meant {
+        match self {
+            Meant::OneOf(_) => Meant::OneOf(vec![expected.to_owned()]),
+            nearest @ Meant::Nearest(_) => nearest,
+        }
     }
 
     fn nearest<'a>(

@@ -30,11 +30,6 @@ impl<'a> Fields<'a> {
         Some(Fields { node, of })
     }
 
-    /// Where the map begins.
-    pub(super) fn place(&self) -> Place {
-        self.node.place
-    }
-
     /// The value of a key, when it is there.
     pub(super) fn get(&self, key: &str) -> Option<&'a Node> {
         let Value::Map(pairs) = &self.node.value else { return None };
@@ -63,7 +58,19 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// The value of a key, read by `read`; its fault is noted where the value stands.
+    /// The same, read by `read`.
+    pub(super) fn must<T>(
+        &self,
+        key: &'static str,
+        expected: &'static str,
+        faults: &mut Faults,
+        read: impl FnOnce(&str) -> Result<T, Fault>,
+    ) -> Option<T> {
+        self.need(key, expected, faults)?;
+        self.read(key, faults, read)
+    }
+
+    /// The value of a key when it is there, read by `read`; its fault is noted where the value stands.
     pub(super) fn read<T>(
         &self,
         key: &'static str,

@@ -3,7 +3,7 @@
 use super::breach::{Breach, Covering};
 use super::catalogue::{Catalogue, Covers, Metric};
 use super::draft::Taken;
-use super::fault::{Meant, Place};
+use super::fault::{Fault, Meant, Place};
 use super::selector::{Condition, Selector};
 use super::{From, Input, Over, Rule};
 use crate::averaging::Averaging;
@@ -51,58 +51,71 @@ impl Above<'_> {
     /// What a selector takes, and by which labels its members are told apart unless the rule says so.
     ///
     /// `Ok(None)` for results of a rule that is itself refused: one fault is enough.
-    pub(super) fn find(&self, taken: &Taken) -> Result<Option<Known>, Breach> {
+    pub(super) fn find(&self, taken: &Taken) -> Result<Option<Known>, Fault> {
         let name = &taken.selector.metric;
         if let Some(at) = self.rules.iter().position(|rule| rule.name == *name) {
-            return Ok(Some(of_rule(taken, at, &self.rules[at])));
+            return Ok(Some(self.of_rule(taken, at)));
         }
         if let Some(metric) = self.catalogue.get(name) {
-            return of_metric(taken, metric).map(Some);
+            return of_metric(taken, metric).map(Some).map_err(Fault::Meaning);
         }
         match self.names.iter().position(|known| known == name) {
             Some(at) if at < self.count => Ok(None),
-            Some(_) => Err(Breach::Below { name: name.clone() }),
+            Some(_) => Err(Fault::Meaning(Breach::Below { name: name.clone() })),
             None => Err(self.unknown(name)),
         }
     }
 
-    fn unknown(&self, name: &str) -> Breach {
-        let name = name.to_owned();
-        if let Some(why) = Catalogue::unusable(&name) {
-            return Breach::Unusable { name, why };
+    fn unknown(&self, name: &str) -> Fault {
+        let found = name.to_owned();
+        if let Some(why) = Catalogue::unusable(name) {
+            return Fault::Meaning(Breach::Unusable { name: found, why });
         }
-        if name.contains(':') {
+        let (what, meant) = if name.contains(':') {
             let above = self.names[..self.count].iter().map(String::as_str);
-            let meant = Meant::of_alike(&name, above);
-            return Breach::UnknownRule { name, meant };
-        }
-        let meant = Meant::of_alike(&name, self.catalogue.names());
-        Breach::UnknownMetric { name, meant }
+            ("rule", Meant::of_alike(name, above).or("one that stands above"))
+        } else {
+            let meant = Meant::of_alike(name, self.catalogue.names());
+            ("metric", meant.or("\"inputs\" to say what it measures"))
+        };
+        Fault::Word { what, found, meant }
     }
-}
 
-fn of_rule(taken: &Taken, at: usize, rule: &Rule) -> Known {
-    let mut member = rule.by.clone();
-    member.push(Rule::NODE.to_owned());
-    member.sort();
-    member.dedup();
-    let input = Input {
-        from: From::Rule(at),
-        selector: taken.selector.clone(),
-        member,
-        zero_is_missing: false,
-        boundary: rule.boundary,
-        unit: rule.unit.clone(),
-        averaging: Averaging::Unknown,
-    };
-    Known {
-        place: taken.place,
-        input,
-        labels: Some(rule.by.clone()),
-        is_counter: false,
-        repeats: false,
-        over: rule.over().copied(),
-        is_of_nodes: rule.is_of_node(),
+    fn of_rule(&self, taken: &Taken, at: usize) -> Known {
+        let rule = &self.rules[at];
+        let mut member = rule.by.clone();
+        member.push(Rule::NODE.to_owned());
+        member.sort();
+        member.dedup();
+        let input = Input {
+            from: From::Rule(at),
+            selector: taken.selector.clone(),
+            member,
+            zero_is_missing: false,
+            boundary: rule.boundary,
+            unit: rule.unit.clone(),
+            averaging: Averaging::Unknown,
+        };
+        Known {
+            place: taken.place,
+            input,
+            labels: Some(rule.by.clone()),
+            is_counter: false,
+            repeats: self.repeats(rule).is_some(),
+            over: rule.over().copied(),
+            is_of_nodes: rule.is_of_node(),
+        }
+    }
+
+    /// The labels that tell apart what several results of a rule report, where they do: it keeps labels that tell reports
+    /// apart. A mean by node and socket keeps none, and is one report of each module.
+    fn repeats(&self, rule: &Rule) -> Option<&'static [&'static str]> {
+        let things = rule.inputs().into_iter().find_map(|input| match input.from {
+            From::Rule(at) => self.rules.get(at).and_then(|rule| self.repeats(rule)),
+            From::Sockets | From::Page => self.catalogue.get(&input.selector.metric)?.repeats_by,
+        })?;
+        let is_of_thing = |label: &String| label == Rule::NODE || things.contains(&label.as_str());
+        (!rule.by.iter().all(is_of_thing)).then_some(things)
     }
 }
 
@@ -125,7 +138,7 @@ fn of_metric(taken: &Taken, metric: &Metric) -> Result<Known, Breach> {
         input,
         labels: metric.labels.clone(),
         is_counter: metric.is_counter(),
-        repeats: metric.repeats,
+        repeats: metric.repeats_by.is_some(),
         over: None,
         is_of_nodes: false,
     })

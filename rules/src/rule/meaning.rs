@@ -5,7 +5,7 @@
 
 use super::breach::{Breach, Covering};
 use super::draft::Draft;
-use super::fault::{Fault, Faults, Place};
+use super::fault::{Fault, Faults, Meant, Place};
 use super::input::{Above, Known};
 use super::kind::Kind;
 use super::selector::{Condition, Selector};
@@ -26,7 +26,7 @@ pub(super) fn rule(
 ) -> Option<Rule> {
     let mut inputs = Vec::new();
     for taken in draft.of.iter().chain(&draft.others) {
-        let found = above.find(taken).map_err(Fault::Meaning);
+        let found = above.find(taken);
         inputs.extend(faults.keep(taken.place, found).flatten());
     }
     if inputs.len() < draft.of.len() + draft.others.len() {
@@ -108,13 +108,13 @@ impl Meaning<'_> {
             self.levels(known)?;
             self.labels(known)?;
         }
-        let over = self.windows()?;
-        self.guards(over.is_some())?;
         for known in self.inputs {
             self.counters(known)?;
             self.added(known)?;
         }
         self.units()?;
+        let over = self.windows()?;
+        self.guards(over.is_some())?;
         self.boundaries()?;
         Ok(over)
     }
@@ -151,11 +151,9 @@ impl Meaning<'_> {
             if label != Rule::NODE && !labels.contains(label) {
                 let is_of_sockets = known.input.from == From::Sockets;
                 let (name, label) = (known.name(), label.clone());
-                let mut labels = labels.clone();
-                if !labels.iter().any(|label| label == Rule::NODE) {
-                    labels.push(Rule::NODE.to_owned());
-                }
-                return Err((place, Breach::NoLabel { name, label, labels, is_of_sockets }));
+                let known = labels.iter().map(String::as_str).filter(|known| *known != Rule::NODE);
+                let meant = Meant::of_alike(&label, known.chain([Rule::NODE]));
+                return Err((place, Breach::NoLabel { name, label, meant, is_of_sockets }));
             }
         }
         Ok(())

@@ -39,8 +39,7 @@ pub fn read(text: &str) -> Result<RuleSet, Vec<RuleError>> {
 
 fn file(root: &Node, faults: &mut Faults) -> Option<RuleSet> {
     let fields = Fields::of(root, "a rule file", &KEYS, faults)?;
-    fields.need("wattscribe_rules", "version 1 of the form", faults);
-    fields.read("wattscribe_rules", faults, |text| match text {
+    fields.must("wattscribe_rules", "the version of the form, 1", faults, |text| match text {
         VERSION => Ok(()),
         _ => Err(malformed("wattscribe_rules", text, "1")),
     });
@@ -85,21 +84,15 @@ impl<'a> File<'a> {
     /// Takes in an entry of `inputs`.
     fn input(&mut self, node: &'a Node, faults: &mut Faults) {
         let Some(fields) = Fields::of(node, "an input", &INPUT_KEYS, faults) else { return };
-        let metric_node = fields.need("metric", "the name of a metric", faults);
-        let metric = fields.read("metric", faults, |text| match text {
+        let metric = fields.must("metric", "the name of a metric", faults, |text| match text {
             _ if is_metric(text) => Ok(text.to_owned()),
             _ => Err(malformed("metric", text, "the name of a metric")),
         });
-        fields.need("boundary", "what it covers", faults);
-        let boundary = fields.read("boundary", faults, scalar::boundary);
-        fields.need("unit", unit::EXPECTED, faults);
-        let unit = fields.read("unit", faults, |text| scalar::unit_text("unit", text));
-        fields.need("averaging", AVERAGING, faults);
-        let averaging = fields.read("averaging", faults, averaging);
+        let boundary = fields.must("boundary", "what it covers", faults, scalar::boundary);
+        let unit = fields.must("unit", unit::EXPECTED, faults, scalar::unit_text);
+        let averaging = fields.must("averaging", AVERAGING, faults, averaging);
         let member = fields.get("member").map(|node| draft::labels("member", node, faults));
-        let (Some(node_place), Some(name)) = (metric_node.map(|node| node.place), metric) else {
-            return;
-        };
+        let Some(name) = metric else { return };
         if let (Some(boundary), Some(unit), Some(averaging)) = (boundary, unit, averaging) {
             let metric = Metric {
                 from: From::Page,
@@ -109,7 +102,7 @@ impl<'a> File<'a> {
                 labels: None,
                 member: member.flatten().unwrap_or_default(),
                 zero_is_missing: false,
-                repeats: false,
+                repeats_by: None,
             };
             let is_unusable = Catalogue::unusable(&name).is_some();
             if is_unusable || !self.catalogue.add(&name, metric) {
@@ -117,7 +110,7 @@ impl<'a> File<'a> {
                     true => Fault::Twice { what: "metric", name: name.clone() },
                     false => Fault::Meaning(Breach::KnownMetric { name: name.clone() }),
                 };
-                faults.push(node_place, fault);
+                faults.push(fields.get("metric").map_or(node.place, |metric| metric.place), fault);
             }
         }
         self.entries.insert(name, node);
@@ -126,10 +119,8 @@ impl<'a> File<'a> {
     /// The rules that mean something; the rest is noted.
     fn rules(&self, nodes: &[Node], faults: &mut Faults) -> Vec<Rule> {
         // A rule without a name has an empty one, which nothing can take.
-        let names: Vec<String> = nodes
-            .iter()
-            .map(|node| draft::name_of(node).map_or_else(String::new, |(_, name)| name.to_owned()))
-            .collect();
+        let names: Vec<String> =
+            nodes.iter().map(|node| draft::name_of(node).unwrap_or_default().to_owned()).collect();
         let mut rules: Vec<Rule> = Vec::new();
         for (count, node) in nodes.iter().enumerate() {
             let Some(draft) = draft::read(node, faults) else { continue };

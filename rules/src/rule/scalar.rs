@@ -39,10 +39,11 @@ pub(super) fn boundary(text: &str) -> Result<Boundary, Fault> {
 }
 
 /// A unit as the file has it, once it can be read.
-pub(super) fn unit_text(key: &str, text: &str) -> Result<String, Fault> {
-    let unit = Unit::parse(text).ok_or_else(|| malformed(key, text, unit::EXPECTED))?;
-    drop(unit);
-    Ok(text.to_owned())
+pub(super) fn unit_text(text: &str) -> Result<String, Fault> {
+    match Unit::parse(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err(malformed("unit", text, unit::EXPECTED)),
+    }
 }
 
 /// 0 to 1.

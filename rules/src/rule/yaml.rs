@@ -105,10 +105,8 @@ impl<'a> Events<'a> {
         let (anchor, tag) = match &event {
             Event::Scalar(_, _, anchor, tag) => (*anchor, tag),
             Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag) => (*anchor, tag),
-            Event::Alias(_) => {
-                return Err(foreign(span, "an alias", "the value itself"));
-            }
-            _ => return Err(foreign(span, "nothing", "a value")),
+            // An alias comes after its anchor, which was refused.
+            _ => return Err(foreign(span, "no value", "a text, a list or a map")),
         };
         if anchor != 0 {
             return Err(foreign(span, "an anchor", "a value without one"));
