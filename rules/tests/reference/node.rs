@@ -1,6 +1,6 @@
 //! The rules of nodes over one target.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use wattscribe_rules::Window;
 use wattscribe_rules::rule::{From, Function, Input, Over, Rule, RuleSet};
@@ -12,7 +12,7 @@ use super::stretch::{Side, of_window};
 use super::sum::sums;
 use crate::history::{Labels, Reading, Target, Told};
 
-/// One target: its scrapes, of equal numbers the first alone.
+/// One target: its scrapes, less those whose number was there before.
 pub(crate) struct Recorded {
     pub node: String,
     pub ended: bool,
@@ -23,8 +23,12 @@ pub(crate) struct Recorded {
 
 impl Recorded {
     pub(crate) fn new(rules: &RuleSet, target: &Target) -> Recorded {
-        let mut taken = BTreeSet::new();
-        let scrapes = target.scrapes.iter().filter(|scrape| taken.insert(scrape.seq));
+        let mut newest = None;
+        let scrapes = target.scrapes.iter().filter(|scrape| {
+            let is_new = newest.is_none_or(|newest| scrape.seq > newest);
+            newest = newest.max(Some(scrape.seq));
+            is_new
+        });
         Recorded {
             node: target.node.clone(),
             ended: target.ended,

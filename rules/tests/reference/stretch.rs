@@ -19,7 +19,7 @@ pub(crate) struct Side {
 impl Side {
     fn points(&self) -> Vec<Point> {
         let point = |reading: &Reading| {
-            let value = reading.value.ok().filter(|value| *value >= 0.0)?;
+            let value = reading.value.ok().filter(|value| *value >= 0.0 || !self.counter)?;
             Some(Point { at_s: reading.at_s, value, since_s: reading.since_s })
         };
         in_order(&self.read.iter().filter_map(point).collect::<Vec<_>>())

@@ -15,7 +15,7 @@ const OF_SOCKETS: [&str; 5] = [
 ];
 
 /// Changes scrapes by tokens such as `ok`, `okx5` (six of them, as in promtool), and any of these joined by `/`:
-/// `fail`, `dup` (it has the number of the one before), `restart` (a new recording begins with it), `+1.5` (it began so
+/// `fail`, `dup` (it has the number of the one before), `old` (a number before that), `restart` (a new recording begins with it), `+1.5` (it began so
 /// much later, `-1.5` earlier). Scrapes behind the last token are `ok`.
 pub(crate) fn scrapes(scrapes: &mut [Told], tokens: &str) {
     let tokens: Vec<String> = tokens.split_whitespace().flat_map(repeat).collect();
@@ -27,6 +27,7 @@ pub(crate) fn scrapes(scrapes: &mut [Told], tokens: &str) {
                 "fail" => scrapes[place].page = None,
                 "restart" => scrapes[place].begins_session = true,
                 "dup" => scrapes[place].seq = scrapes[place - 1].seq,
+                "old" => scrapes[place].seq = scrapes[place - 1].seq - 1,
                 moved => {
                     let start_s = scrapes[place].start_s + number(moved);
                     scrapes[place].start_s = (start_s * 1e6).round() / 1e6;
