@@ -30,6 +30,7 @@ pub mod twins;
 pub mod vigil;
 pub mod worker;
 
+mod answer_stream;
 mod dcgm_error;
 mod dcgm_lib;
 mod nvml_lib;

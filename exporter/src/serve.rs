@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use wattscribe_parser::Format;
 
+use crate::answer_stream::AnswerStream;
 use crate::board::Board;
 use crate::clock::Now;
 use crate::page;
@@ -39,7 +40,11 @@ const HEAD_BYTES_MAX: usize = 8192;
 /// Connections served at once; more wait in the listener's queue. A node has a handful of scrapers.
 const CONNECTIONS_MAX: usize = 64;
 
-/// The longest life of a connection: a client that never reads its answer gives its place back.
+/// How long a client may take over an answer that does not fit the buffers. A page is some kilobytes, and
+/// whoever is slower than this has given it up: scrapers wait ten seconds for all of it.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The longest life of a connection: nobody keeps a place for ever, however diligently he asks.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// How long requests in flight may take once the process is asked to stop.
@@ -98,11 +103,12 @@ pub async fn serve(listener: TcpListener, board: Arc<Board>, shutdown: impl Futu
 
 /// One connection, until its client is done, its time is over, or the process stops.
 async fn connection(stream: TcpStream, router: Router, mut stopped: watch::Receiver<bool>) {
+    let stream = TokioIo::new(AnswerStream::new(stream, ANSWER_TIME_MAX));
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+        .serve_connection(stream, TowerToHyperService::new(router));
     tokio::pin!(connection);
     // How a connection ends (a client that went away, a bad head) is the client's affair.
     tokio::select! {

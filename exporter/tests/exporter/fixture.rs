@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags, mkfifoat, renameat_with};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use wattscribe_exporter::args::Config;
@@ -113,6 +113,12 @@ impl Tree {
         if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
     }
 
+    /// What stands at two places changes places, in one step.
+    pub(crate) fn swap(&self, one: &str, other: &str) {
+        let (one, other) = (self.path(one), self.path(other));
+        renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE).unwrap();
+    }
+
     /// Takes a file's permissions away. Root reads such a file all the same: for root, it becomes a link
     /// to one that the kernel refuses to everybody. False where there is no such file either.
     pub(crate) fn deny(&self, path: &str) -> bool {
@@ -140,6 +146,13 @@ impl Tree {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         path
     }
+}
+
+/// Ends a hang: an ordinary file takes the place of the FIFO, and whoever waits for that reads nothing.
+pub(crate) fn free(tree: &Tree, path: &str, content: &str) {
+    let fifo = File::options().read(true).write(true).open(tree.path(path)).unwrap();
+    tree.write(path, content);
+    drop(fifo); // only now: nobody can come to wait after the others have left
 }
 
 /// Answers every reader of a FIFO: after `delay`, with the next of `values`. Ends when they are used up.
@@ -190,20 +203,30 @@ pub(crate) struct Served {
 impl Served {
     pub(crate) fn start(config: &Config) -> Self {
         let exporter = Exporter::start(config).unwrap();
-        Self::spawn(async move |listener, stopped| exporter.serve(listener, stopped).await)
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        Self::spawn(listener, async move |listener, stopped| {
+            exporter.serve(listener, stopped).await;
+        })
     }
 
     pub(crate) fn board(board: Arc<Board>) -> Self {
-        Self::spawn(async move |listener, stopped| serve::serve(listener, board, stopped).await)
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        Self::on(listener, board)
     }
 
-    fn spawn<S>(serve: S) -> Self
+    /// A board on a listener of the test's own making.
+    pub(crate) fn on(listener: TcpListener, board: Arc<Board>) -> Self {
+        Self::spawn(listener, async move |listener, stopped| {
+            serve::serve(listener, board, stopped).await;
+        })
+    }
+
+    fn spawn<S>(listener: TcpListener, serve: S) -> Self
     where
         S: AsyncFnOnce(tokio::net::TcpListener, std::pin::Pin<Box<dyn Future<Output = ()>>>)
             + Send
             + 'static,
     {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();

@@ -1,15 +1,20 @@
 //! What the server answers, to whom, and whom it does not wait for.
 
 use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use wattscribe_exporter::sensor::Source;
 
 use crate::fixture::{Answer, Served, Tree, ask, board, connect, eventually, read_to_end, samples};
 
 /// Longer than a request's head may take, and than an idle connection is kept.
 const HEAD_TIME_BOUND: Duration = Duration::from_secs(12);
+
+/// Longer than an answer may wait for its client.
+const ANSWER_TIME_BOUND: Duration = Duration::from_secs(12);
 
 fn served() -> (Tree, Served) {
     let tree = Tree::meters(&[("Grace Power Socket 0", "98029000")]);
@@ -170,6 +175,40 @@ fn nobody_who_dawdles_keeps_the_others_out() {
     let took = started.elapsed();
     assert!(took < HEAD_TIME_BOUND, "the dawdlers were closed after {took:?}");
     assert_eq!(served.get("/health").status, 200);
+}
+
+#[test]
+fn clients_that_never_read_give_their_places_back() {
+    let tree = Tree::meters(&[("Grace Power Socket 0", "98029000")]);
+    let board = board(tree.sysfs(), Source::Acpi);
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    // Connections inherit it: a few pages fill it, and the client's buffer with it.
+    set_socket_send_buffer_size(&listener, 4096).unwrap();
+    let served = Served::on(listener, board);
+    let started = Instant::now();
+    let request = "GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n".repeat(200);
+    let mut deaf: Vec<_> = (0..64).map(|_| connect(served.address)).collect();
+    for stream in &mut deaf {
+        stream.write_all(request.as_bytes()).unwrap();
+    }
+    // Clients that stay connected: each needs a place of its own.
+    let mut others: Vec<_> = (0..64).map(|_| connect(served.address)).collect();
+    for stream in &mut others {
+        stream.write_all(b"GET /health HTTP/1.1\r\nHost: node\r\n\r\n").unwrap();
+    }
+    for stream in &mut others {
+        let mut start = [0; 15];
+        stream.read_exact(&mut start).unwrap();
+        assert_eq!(&start, b"HTTP/1.1 200 OK");
+    }
+    let took = started.elapsed();
+    assert!(took < ANSWER_TIME_BOUND, "the places were given back after {took:?}");
+    for mut stream in deaf {
+        let mut taken = Vec::new();
+        stream.read_to_end(&mut taken).ok();
+        let answers = String::from_utf8_lossy(&taken).matches("HTTP/1.1 200 OK").count();
+        assert!(answers < 200, "{answers} answers: it was cut before the last");
+    }
 }
 
 #[test]
