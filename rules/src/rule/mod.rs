@@ -23,6 +23,8 @@ mod kind;
 mod meaning;
 mod read;
 mod scalar;
+#[cfg(test)]
+mod schema;
 mod selector_text;
 mod unit;
 mod yaml;

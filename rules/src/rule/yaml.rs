@@ -184,3 +184,54 @@ fn not_yaml(error: &ScanError) -> RuleError {
     let place = Place { line: at.line().max(1), column: at.col() + 1 };
     RuleError { place, fault: Fault::Yaml(error.info().to_owned()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text of each scalar in order, with its place and that of its first character.
+    fn texts(node: &Node) -> Vec<(String, Place, Option<Place>)> {
+        match &node.value {
+            Value::Text { text, inner } => vec![(text.clone(), node.place, *inner)],
+            Value::List(items) => items.iter().flat_map(texts).collect(),
+            Value::Map(pairs) => pairs.iter().flat_map(|(_, value)| texts(value)).collect(),
+        }
+    }
+
+    #[test]
+    fn places() {
+        let at = |line, column| Place { line, column };
+        let cases: &[(&str, &str, Place, Option<Place>)] = &[
+            ("a: b", "b", at(1, 4), Some(at(1, 4))),
+            ("a: b   # why", "b", at(1, 4), Some(at(1, 4))),
+            ("é: ü", "ü", at(1, 4), Some(at(1, 4))),
+            ("# ü é\na: 'b c'", "b c", at(2, 4), Some(at(2, 5))),
+            ("a: \"b\"", "b", at(1, 4), Some(at(1, 5))),
+            ("a: \"b\\n\"", "b\n", at(1, 4), None),
+            ("a: 'it''s'", "it's", at(1, 4), None),
+            ("a: |\n  b\n", "b\n", at(2, 3), None),
+            ("a:\r\n  - b", "b", at(2, 5), Some(at(2, 5))),
+            ("\u{feff}a: b", "b", at(1, 4), Some(at(1, 4))),
+        ];
+        for (input, text, place, inner) in cases {
+            let found = texts(&parse(input).unwrap());
+            assert_eq!(found, [((*text).to_owned(), *place, *inner)], "{input:?}");
+        }
+    }
+
+    #[test]
+    fn bounds() {
+        let long = format!("a: {}", "b".repeat(BYTES_MAX));
+        let [deep, deeper] = [100, 100_000].map(|depth| "[".repeat(depth));
+        let nested: String = (0..1000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
+        let cases = [
+            (long, "line 1, column 1: 1048579 bytes, expected at most 1 MiB"),
+            (deep, "line 1, column 9: a level 9 deep, expected at most 8 levels"),
+            (deeper, "line 1, column 256: recursion limit exceeded, expected YAML"),
+            (nested, "line 8, column 8: a level 9 deep, expected at most 8 levels"),
+        ];
+        for (input, expected) in cases {
+            assert_eq!(parse(&input).unwrap_err().to_string(), expected);
+        }
+    }
+}
