@@ -1,6 +1,6 @@
-//! A connection that gives up on a client who does not take his answer.
+//! A connection that gives up on a client that does not take its answer.
 //!
-//! A page fits the kernel's buffer, so a client who never reads is noticed only when he asks again and again:
+//! A page fits the kernel's buffer, so a client that never reads is noticed only when it asks again and again:
 //! then the buffers are full, and whoever writes would wait for as long as the client likes.
 
 use std::io;
@@ -15,7 +15,7 @@ use tokio::time::{Sleep, sleep};
 #[derive(Debug)]
 pub(crate) struct AnswerStream<S> {
     inner: S,
-    /// How long the client may take from the first time that he takes no more until he has it all.
+    /// How long the client may take from the first time that it takes no more until it has all.
     limit: Duration,
     /// Runs from that first time.
     patience: Option<Pin<Box<Sleep>>>,

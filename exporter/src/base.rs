@@ -7,12 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::{info, warn};
 
 use crate::cell::Cell;
+use crate::clock::Now;
 use crate::ladder::{Chosen, Ground, Rung};
 use crate::library::LibraryThread;
 use crate::roster::{Change, Roster};
 use crate::sensor::{CpuField, Kind, Sensor, Source};
-use crate::sources;
 use crate::worker::Worker;
+
+/// How many deadlines of a read discovery may take: it looks at a few files of each sensor, one after the
+/// other, and each may wait until the driver has answered a worker.
+const DISCOVERY_PATIENCE: u32 = 5;
 
 /// What the ladder chose, at work.
 #[derive(Debug)]
@@ -74,12 +78,19 @@ impl Base {
         }
     }
 
-    /// Discovers again, and follows what changed. A library's thread does so by itself.
+    /// Discovers again, and follows what changed. A library's thread does so by itself. Where a file holds
+    /// discovery back, all stays as it was: whoever watches tells that.
     pub fn rediscover(&self, ground: &Ground) -> io::Result<()> {
         let Readers::Workers(workers) = &self.readers else { return Ok(()) };
+        let patience = ground.deadline * DISCOVERY_PATIENCE;
+        let Some(found) = ground.discover(self.source(), patience) else { return Ok(()) };
         // No sensor at all is a finding like any other: all are lost.
-        let found = sources::discover(self.source(), &ground.sysfs).unwrap_or_default();
-        workers.reconcile(found, ground)
+        workers.reconcile(found.unwrap_or_default(), ground)
+    }
+
+    /// Whether a file holds discovery back: no sensor that came, went or moved since is known.
+    pub fn is_discovery_overdue(&self, ground: &Ground, now: Now) -> bool {
+        ground.is_discovery_overdue(self.source(), now, ground.deadline * DISCOVERY_PATIENCE)
     }
 }
 
@@ -95,7 +106,10 @@ impl Workers {
         let mut workers = self.of_sensor.lock().unwrap_or_else(PoisonError::into_inner);
         let mut outcome = Ok(());
         for change in self.roster.reconcile(found) {
-            let (Change::Lost(cell) | Change::Moved { cell, .. } | Change::Added(cell)) = &change;
+            let (Change::Lost(cell)
+            | Change::Moved { cell, .. }
+            | Change::Replaced { cell, .. }
+            | Change::Added(cell)) = &change;
             let sensor = &cell.sensor;
             workers.retain(|(id, _)| *id != sensor.id);
             match &change {
@@ -106,6 +120,10 @@ impl Workers {
                 Change::Moved { was, .. } => {
                     let now = &sensor.channel;
                     info!(sensor = sensor.id, was, now, "sensor moved or came back");
+                }
+                Change::Replaced { was, .. } => {
+                    let (sensor, now) = (&sensor.id, &sensor.label);
+                    warn!(sensor, was, now, "another sensor stands in its place, and is read anew");
                 }
                 Change::Added(_) => {}
             }

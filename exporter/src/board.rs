@@ -41,6 +41,8 @@ pub struct Board {
 struct Watching {
     of_base: Vigil,
     of_nvml: Vigil,
+    /// Of which source it was said that discovery is held back.
+    undiscovered: Option<Source>,
 }
 
 /// How the source of the CPUs goes down.
@@ -149,12 +151,20 @@ impl Board {
         Ok(())
     }
 
+    /// Whether a file holds discovery back.
+    pub fn is_discovery_overdue(&self, base: &Base, now: Now) -> bool {
+        base.is_discovery_overdue(&self.ground, now)
+    }
+
     /// Counts reads that have become overdue, and logs what begins and what ends.
     pub fn watch(&self, now: Now) {
         let mut watching = self.watching.lock().unwrap_or_else(PoisonError::into_inner);
         let base = self.base();
         match base.library() {
-            None => self.watch_files(&base.cells(), now),
+            None => {
+                self.watch_files(&base.cells(), now);
+                self.watch_discovery(&base, &mut watching.undiscovered, now);
+            }
             Some(library) => self.watch_library(library, &mut watching.of_base, now),
         }
         self.watch_twins(&base, now);
@@ -177,6 +187,22 @@ impl Board {
                     self.limits.read_deadline
                 );
             }
+        }
+    }
+
+    fn watch_discovery(&self, base: &Base, told: &mut Option<Source>, now: Now) {
+        let source = base.source();
+        let is_overdue = self.is_discovery_overdue(base, now);
+        if is_overdue == (*told == Some(source)) {
+            return;
+        }
+        *told = is_overdue.then_some(source);
+        let source = source.as_str();
+        if is_overdue {
+            self.health().count(base.source(), Failure::Timeout);
+            warn!(source, "a file holds discovery back: sensors that come or move are not seen");
+        } else {
+            info!(source, "discovery is back");
         }
     }
 

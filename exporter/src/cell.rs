@@ -36,6 +36,8 @@ pub struct Verdict {
     pub joules: Option<f64>,
     /// Since when those joules are counted, in Unix seconds.
     pub joules_since_s: Option<f64>,
+    /// How often the counter passed its range since it is read.
+    pub wraps: Option<u64>,
     /// When the sensor was read.
     pub read_at: Option<Now>,
     /// The seconds that the power is a mean over, where they are known.
@@ -61,7 +63,7 @@ pub struct Cell {
     latest: Mutex<Latest>,
 }
 
-/// A counter step across a longer sleep of the host than this is no power.
+/// A counter step or a read across a longer sleep of the host than this is no power.
 const ASLEEP_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone)]
@@ -111,7 +113,7 @@ impl Cell {
         Self { sensor, latest: Mutex::new(latest) }
     }
 
-    /// The same sensor at another place: what it has counted goes on.
+    /// The same sensor at another place ([`Sensor::is_same`]): what it has counted goes on.
     pub fn moved_to(&self, sensor: Sensor) -> Self {
         let mut latest = self.lock().clone();
         latest.is_present = true;
@@ -144,7 +146,21 @@ impl Cell {
         latest.overdue_counted = false;
     }
 
-    /// A read is back; `at` is the middle of it. Returns what it means.
+    /// A read is back that began and ended at these times. One during which the host slept was made on either
+    /// side of the sleep, nobody knows which: its middle would be neither.
+    pub fn finish_read(
+        &self,
+        measured: Result<Measure, Failure>,
+        started: Now,
+        ended: Now,
+    ) -> Result<(), Failure> {
+        if ended.asleep_since(&started) > ASLEEP_MAX {
+            return self.finish(Err(Failure::HostSuspended), ended);
+        }
+        self.finish(measured, started.midpoint(&ended))
+    }
+
+    /// A reading that was true at a time. Returns what it means.
     pub fn finish(&self, measured: Result<Measure, Failure>, at: Now) -> Result<(), Failure> {
         let mut latest = self.lock();
         latest.in_flight = None;
@@ -190,6 +206,7 @@ impl Cell {
             watts: None,
             joules: None,
             joules_since_s: None,
+            wraps: None,
             read_at: latest.outcome.map(|outcome| outcome.at),
             window_s: None,
             averaging: latest.averaging,
@@ -213,6 +230,7 @@ impl Cell {
                 watts: Some(watts),
                 joules: latest.joules(),
                 joules_since_s: latest.epoch_since_s,
+                wraps: latest.energy.as_ref().map(Epochs::wraps),
                 read_at: Some(outcome.at),
                 window_s: outcome.window_s,
                 averaging: latest.averaging,
@@ -266,8 +284,7 @@ impl Latest {
             self.baseline_at = Some(at);
         }
         // A step counts from the last read that was believed, which a wild one leaves where it was.
-        let elapsed_s = baseline_at
-            .map_or(0.0, |baseline| at.monotonic.saturating_sub(baseline.monotonic).as_secs_f64());
+        let elapsed_s = baseline_at.map_or(0.0, |baseline| at.awake_since(&baseline).as_secs_f64());
         let watts = watts.map(|joules| joules / elapsed_s);
         Some(match watts {
             Ok(watts) if watts == 0.0 && !sensor.kind.can_read_zero() => (Err(Failure::Zero), None),

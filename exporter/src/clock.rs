@@ -37,18 +37,23 @@ impl Now {
         self.boot.saturating_sub(earlier.boot)
     }
 
+    /// How long the host was awake since `earlier`: what a read took of the firmware's time.
+    pub fn awake_since(&self, earlier: &Self) -> Duration {
+        self.monotonic.saturating_sub(earlier.monotonic)
+    }
+
     /// The instant halfway to `later`: where a read that took a while is placed.
     pub fn midpoint(&self, later: &Self) -> Self {
         let half = later.since(self) / 2;
         Self {
             wall_s: self.wall_s + half.as_secs_f64(),
-            monotonic: self.monotonic + later.monotonic.saturating_sub(self.monotonic) / 2,
+            monotonic: self.monotonic + later.awake_since(self) / 2,
             boot: self.boot + half,
         }
     }
 
     /// How long the host slept between `earlier` and now.
     pub fn asleep_since(&self, earlier: &Self) -> Duration {
-        self.since(earlier).saturating_sub(self.monotonic.saturating_sub(earlier.monotonic))
+        self.since(earlier).saturating_sub(self.awake_since(earlier))
     }
 }

@@ -35,6 +35,12 @@ pub const ENERGY_SINCE: Family<'static> = gauge(
     "Unix time from which the zone's energy is counted; it changes when the counter begins anew.",
 );
 
+/// Labels: type, zone, socket, source.
+pub const ENERGY_WRAPS: Family<'static> = counter(
+    "cpu_energy_wraps_total",
+    "How often the zone's own counter passed its range; the energy is corrected for it.",
+);
+
 /// Labels: socket, field_id, source. Names, order and six decimals are a wire contract. No field covers a
 /// whole socket.
 pub const DCGM_WATTS: Family<'static> = gauge(
@@ -70,6 +76,12 @@ pub const READING_TIMESTAMP: Family<'static> = gauge(
 pub const READING_WINDOW: Family<'static> = gauge(
     "power_reading_window_seconds",
     "Length of the time that the value is a mean over, ending at its read; absent where unknown.",
+);
+
+/// Labels: source, sensor. A fact and no verdict: nothing says which of the sensors is wrong.
+pub const PARTS_RATIO: Family<'static> = gauge(
+    "power_parts_ratio",
+    "Power of all parts of a whole as a fraction of the power of the whole; above 1 its sensors contradict each other.",
 );
 
 /// Labels: source, sensor, state.
@@ -120,17 +132,19 @@ pub const BUILD_INFO: Family<'static> =
     gauge("power_exporter_build_info", "Version of the exporter; always 1.");
 
 /// All of them.
-pub const ALL: [&Family<'static>; 20] = [
+pub const ALL: [&Family<'static>; 22] = [
     &ACPI_WATTS,
     &DCGM_WATTS,
     &RAPL_WATTS,
     &ENERGY_JOULES,
     &ENERGY_SINCE,
+    &ENERGY_WRAPS,
     &NVML_WATTS,
     &MODULE_WATTS,
     &MODULE_SPREAD,
     &READING_TIMESTAMP,
     &READING_WINDOW,
+    &PARTS_RATIO,
     &SENSOR_STATE,
     &SENSOR_INFO,
     &WITHHELD,

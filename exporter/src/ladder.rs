@@ -4,16 +4,19 @@
 //! would make a run of nothing. A rung is taken only when a whole socket's power has been read.
 
 use std::fmt;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tracing::warn;
 
 use crate::args::Config;
+use crate::clock::Now;
 use crate::failure::Failure;
 use crate::health::Health;
 use crate::library::{LibraryThread, Standing};
+use crate::probe::Probes;
 use crate::sensor::{Measure, Sensor, Source};
 use crate::sources::dcgm::{Access, Dcgm};
 use crate::sources::{self, acpi, rapl};
@@ -94,6 +97,8 @@ pub struct Ground {
     pub health: Arc<Health>,
     /// How long a read of a file may take.
     pub deadline: Duration,
+    /// What is asked of files besides the reads of workers.
+    pub probes: Arc<Probes>,
     /// The pause before a source that reads nothing is asked once more.
     pub retry_pause: Duration,
 }
@@ -108,8 +113,26 @@ impl Ground {
             schedule: Schedule { origin: Instant::now(), interval: config.interval },
             health: Arc::default(),
             deadline: config.limits.read_deadline,
+            probes: Arc::default(),
             retry_pause: RETRY_PAUSE,
         }
+    }
+
+    /// The sensors of a source that are files, or why there are none. None where a file has held that back
+    /// for longer than `patience`: then nothing is known of any of them.
+    pub fn discover(
+        &self,
+        source: Source,
+        patience: Duration,
+    ) -> Option<Result<Vec<Sensor>, String>> {
+        let sysfs = self.sysfs.clone();
+        let work = move || sources::discover(source, &sysfs);
+        self.probes.start(discovery_of(source), work)?.recv_timeout(patience).ok()
+    }
+
+    /// Whether discovery of a source has been held back for longer than this.
+    pub fn is_discovery_overdue(&self, source: Source, now: Now, limit: Duration) -> bool {
+        self.probes.is_overdue(&discovery_of(source), now, limit)
     }
 }
 
@@ -210,17 +233,15 @@ fn try_dcgm(ground: &Ground) -> Result<Chosen, String> {
 }
 
 fn try_acpi(ground: &Ground) -> Result<Chosen, String> {
-    let Ground { sysfs, deadline, retry_pause, .. } = ground;
-    let (deadline, retry_pause) = (*deadline, *retry_pause);
-    let sensors = discover(Source::Acpi, sysfs, deadline)?;
+    let sensors = discover(Source::Acpi, ground)?;
     let totals = socket_power(&sensors);
     if totals.is_empty() {
         return Err(format!("no socket total among the channels {}", acpi::labels(&sensors)));
     }
-    let mut outcomes = read_all(sysfs, &totals, deadline);
+    let mut outcomes = read_all(ground, &totals);
     if outcomes.iter().all(Result::is_err) {
-        thread::sleep(retry_pause);
-        outcomes = read_all(sysfs, &totals, deadline);
+        thread::sleep(ground.retry_pause);
+        outcomes = read_all(ground, &totals);
     }
     if outcomes.iter().any(Result::is_ok) {
         return Ok(Chosen::Files { rung: Rung::Acpi, sensors });
@@ -229,14 +250,12 @@ fn try_acpi(ground: &Ground) -> Result<Chosen, String> {
 }
 
 fn try_rapl(ground: &Ground) -> Result<Chosen, String> {
-    let Ground { sysfs, deadline, retry_pause, .. } = ground;
-    let (deadline, retry_pause) = (*deadline, *retry_pause);
-    let sensors = discover(Source::Rapl, sysfs, deadline)?;
+    let sensors = discover(Source::Rapl, ground)?;
     let packages = socket_power(&sensors);
     if packages.is_empty() {
         return Err("no package zone among the RAPL zones".to_owned());
     }
-    let before = read_all(sysfs, &packages, deadline);
+    let before = read_all(ground, &packages);
     if before.iter().all(|outcome| *outcome == Err(Failure::Denied)) {
         return Err(rapl::DENIED_FIX.to_owned());
     }
@@ -244,8 +263,8 @@ fn try_rapl(ground: &Ground) -> Result<Chosen, String> {
         return Err(format!("no package counter reads: {}", failures(&packages, &before)));
     }
     // A live package counts about every millisecond; one that stands still for so long is dead.
-    thread::sleep(retry_pause);
-    let after = read_all(sysfs, &packages, deadline);
+    thread::sleep(ground.retry_pause);
+    let after = read_all(ground, &packages);
     let moved = |(before, after): (&Outcome, &Outcome)| match (before, after) {
         (Ok(before), Ok(after)) => before != after,
         _ => false,
@@ -253,19 +272,22 @@ fn try_rapl(ground: &Ground) -> Result<Chosen, String> {
     if before.iter().zip(&after).any(moved) {
         return Ok(Chosen::Files { rung: Rung::Rapl, sensors });
     }
-    Err(format!("no package counter moved within {retry_pause:?}"))
+    Err(format!("no package counter moved within {:?}", ground.retry_pause))
 }
 
 type Outcome = Result<Measure, Failure>;
 
 /// Discovery with a deadline: wedged firmware holds even a label back, and must not hold up the start.
-fn discover(source: Source, sysfs: &Sysfs, deadline: Duration) -> Result<Vec<Sensor>, String> {
-    let (sender, receiver) = mpsc::channel();
-    let sysfs = sysfs.clone();
-    thread::spawn(move || sender.send(sources::discover(source, &sysfs)).ok());
-    receiver
-        .recv_timeout(deadline)
-        .unwrap_or_else(|_| Err(format!("discovery has not come back within {deadline:?}")))
+fn discover(source: Source, ground: &Ground) -> Result<Vec<Sensor>, String> {
+    let deadline = ground.deadline;
+    ground
+        .discover(source, deadline)
+        .unwrap_or_else(|| Err(format!("discovery has not come back within {deadline:?}")))
+}
+
+/// What discovery of a source is known as among the probes.
+fn discovery_of(source: Source) -> String {
+    format!("discovery of {}", source.as_str())
 }
 
 fn socket_power(sensors: &[Sensor]) -> Vec<Sensor> {
@@ -280,22 +302,19 @@ fn failures(sensors: &[Sensor], outcomes: &[Outcome]) -> String {
     sensors.iter().zip(outcomes).filter_map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads sensors side by side, and waits no longer than `deadline` for all of them together. A read
-/// that hangs keeps its thread.
-fn read_all(sysfs: &Sysfs, sensors: &[Sensor], deadline: Duration) -> Vec<Outcome> {
-    let (sender, receiver) = mpsc::channel();
-    for (place, sensor) in sensors.iter().cloned().enumerate() {
-        let (sender, sysfs) = (sender.clone(), sysfs.clone());
-        // A send fails only when nobody waits any more.
-        thread::spawn(move || sender.send((place, sensor.measure(&sysfs))).ok());
-    }
-    drop(sender);
-    let mut outcomes = vec![Err(Failure::Timeout); sensors.len()];
-    let until = Instant::now() + deadline;
-    while let Ok((place, outcome)) =
-        receiver.recv_timeout(until.saturating_duration_since(Instant::now()))
-    {
-        outcomes[place] = outcome;
-    }
-    outcomes
+/// Reads sensors side by side, and waits no longer than the deadline for all of them together. One whose
+/// earlier read still hangs is not asked again.
+fn read_all(ground: &Ground, sensors: &[Sensor]) -> Vec<Outcome> {
+    let until = Instant::now() + ground.deadline;
+    let start = |sensor: &Sensor| {
+        let (subject, sensor, sysfs) =
+            (format!("read of {}", sensor.id), sensor.clone(), ground.sysfs.clone());
+        ground.probes.start(subject, move || sensor.measure(&sysfs))
+    };
+    let started: Vec<_> = sensors.iter().map(start).collect();
+    let outcome = |receiver: Option<Receiver<Outcome>>| {
+        let left = until.saturating_duration_since(Instant::now());
+        receiver.and_then(|receiver| receiver.recv_timeout(left).ok())
+    };
+    started.into_iter().map(|receiver| outcome(receiver).unwrap_or(Err(Failure::Timeout))).collect()
 }

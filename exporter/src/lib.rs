@@ -19,7 +19,9 @@ pub mod health;
 pub mod ladder;
 pub mod library;
 pub mod module;
+pub mod nesting;
 pub mod page;
+pub mod probe;
 pub mod program;
 pub mod roster;
 pub mod sensor;
@@ -31,6 +33,7 @@ pub mod vigil;
 pub mod worker;
 
 mod answer_stream;
+mod attribute;
 mod dcgm_error;
 mod dcgm_lib;
 mod nvml_lib;

@@ -14,6 +14,7 @@ use crate::families;
 use crate::health::{DURATION_BOUNDS_S, Health};
 use crate::library::{LibraryThread, Standing};
 use crate::module::{Module, modules};
+use crate::nesting::parts_ratio;
 use crate::sensor::{Kind, Meter, Source};
 use crate::twins::Twins;
 use crate::vigil::OPENING_MAX;
@@ -40,7 +41,7 @@ pub fn render(board: &Board, now: Now, format: Format) -> String {
     let lines: Vec<Line> = of_base.into_iter().chain(gpus).collect();
     write_readings(&mut page, &lines);
     write_states(&mut page, &lines);
-    write_withheld(&mut page, &lines, &modules, &silent_libraries(&base, board, now));
+    write_withheld(&mut page, &lines, &modules, &silent_parts(&base, board, now));
     write_twins(&mut page, board);
     write_sources(&mut page, &base, board, now);
     write_exporter(&mut page, board, now);
@@ -145,9 +146,11 @@ fn header(page: &mut Writer, family: &Family<'_>, is_there: bool) {
 }
 
 fn write_rapl(page: &mut Writer, lines: &[Line]) {
-    write_zones(page, &families::RAPL_WATTS, lines, |verdict| verdict.watts);
-    write_zones(page, &families::ENERGY_JOULES, lines, |verdict| verdict.joules);
-    write_zones(page, &families::ENERGY_SINCE, lines, |verdict| verdict.joules_since_s);
+    let fixed = |value: Option<f64>| value.map(Number::Fixed6);
+    write_zones(page, &families::RAPL_WATTS, lines, |verdict| fixed(verdict.watts));
+    write_zones(page, &families::ENERGY_JOULES, lines, |verdict| fixed(verdict.joules));
+    write_zones(page, &families::ENERGY_SINCE, lines, |verdict| fixed(verdict.joules_since_s));
+    write_zones(page, &families::ENERGY_WRAPS, lines, |verdict| verdict.wraps.map(Number::Integer));
 }
 
 /// One value of every powercap zone.
@@ -155,7 +158,7 @@ fn write_zones(
     page: &mut Writer,
     family: &Family<'_>,
     lines: &[Line],
-    value: fn(&Verdict) -> Option<f64>,
+    value: impl Fn(&Verdict) -> Option<Number>,
 ) {
     page.family(family);
     for line in lines {
@@ -168,11 +171,11 @@ fn write_zones(
             ("socket", &line.socket),
             line.source(),
         ];
-        page.sample(&labels, Number::Fixed6(value));
+        page.sample(&labels, value);
     }
 }
 
-/// When each value was read, and what it is a mean over.
+/// When each value was read, what it is a mean over, and how the parts of a whole stand to it.
 fn write_readings(page: &mut Writer, lines: &[Line]) {
     page.family(&families::READING_TIMESTAMP);
     for line in lines {
@@ -185,6 +188,14 @@ fn write_readings(page: &mut Writer, lines: &[Line]) {
         if let Some(window_s) = line.verdict.window_s {
             page.sample(&[line.source(), line.sensor()], Number::Fixed6(window_s));
         }
+    }
+    let seen: Vec<_> = lines.iter().map(|line| (&line.cell.sensor, &line.verdict)).collect();
+    let ratios = lines.iter().zip(&seen);
+    let ratios: Vec<_> =
+        ratios.filter_map(|(line, whole)| Some((line, parts_ratio(*whole, &seen)?))).collect();
+    header(page, &families::PARTS_RATIO, !ratios.is_empty());
+    for (line, ratio) in ratios {
+        page.sample(&[line.source(), line.sensor()], Number::Fixed6(ratio));
     }
 }
 
@@ -212,12 +223,7 @@ fn write_states(page: &mut Writer, lines: &[Line]) {
 }
 
 /// Why values are missing: of sensors, of modules whose GPUs disagree, of all that a silent library has.
-fn write_withheld(
-    page: &mut Writer,
-    lines: &[Line],
-    modules: &[Module],
-    silent: &[(Source, &'static str)],
-) {
+fn write_withheld(page: &mut Writer, lines: &[Line], modules: &[Module], silent: &[Silence]) {
     page.family(&families::WITHHELD);
     let mut withheld = |source: Source, sensor: &str, reason: &str| {
         let labels = [("source", source.as_str()), ("sensor", sensor), ("reason", reason)];
@@ -233,9 +239,22 @@ fn write_withheld(
             withheld(Source::Nvml, &module.id(), State::Disagree.as_str());
         }
     }
-    for (source, reason) in silent {
-        withheld(*source, "library", reason);
+    for Silence { source, part, reason } in silent {
+        withheld(*source, part, reason.as_str());
     }
+}
+
+/// More than a sensor is silent: a library, or the discovery of sensors that are files.
+struct Silence {
+    source: Source,
+    part: &'static str,
+    reason: Failure,
+}
+
+fn silent_parts(base: &Base, board: &Board, now: Now) -> Vec<Silence> {
+    let discovery = Silence { source: base.source(), part: "discovery", reason: Failure::Timeout };
+    let discovery = board.is_discovery_overdue(base, now).then_some(discovery);
+    discovery.into_iter().chain(silent_libraries(base, board, now)).collect()
 }
 
 /// Sockets that read one number, each with the other.
@@ -251,7 +270,7 @@ fn write_twins(page: &mut Writer, board: &Board) {
 }
 
 /// Libraries that are on this node and do not serve, with the reason.
-fn silent_libraries(base: &Base, board: &Board, now: Now) -> Vec<(Source, &'static str)> {
+fn silent_libraries(base: &Base, board: &Board, now: Now) -> Vec<Silence> {
     let silence = |library: &LibraryThread| {
         let status = library.status();
         let reason = match status.standing {
@@ -262,7 +281,7 @@ fn silent_libraries(base: &Base, board: &Board, now: Now) -> Vec<(Source, &'stat
             Standing::Opening => return None,
             Standing::Absent(_) | Standing::Down(_) => Failure::Disconnected,
         };
-        Some((library.source, reason.as_str()))
+        Some(Silence { source: library.source, part: "library", reason })
     };
     base.library().into_iter().chain(board.nvml()).filter_map(silence).collect()
 }
@@ -275,7 +294,9 @@ fn write_sources(page: &mut Writer, base: &Base, board: &Board, now: Now) {
     let has_nvml = board.nvml().is_some_and(|library| {
         library.status().standing == Standing::Open
             || !library.cells().is_empty()
-            || silent_libraries(base, board, now).iter().any(|(of, _)| *of == Source::Nvml)
+            || silent_libraries(base, board, now)
+                .iter()
+                .any(|silence| silence.source == Source::Nvml)
     });
     let sources: Vec<Source> =
         std::iter::once(base.source()).chain(has_nvml.then_some(Source::Nvml)).collect();

@@ -25,6 +25,13 @@ pub enum Change {
         /// As it is now.
         cell: Arc<Cell>,
     },
+    /// Another sensor stands under the same name: nothing of what was known of that one is true of it.
+    Replaced {
+        /// The label of the one before.
+        was: String,
+        /// The one that stands there now.
+        cell: Arc<Cell>,
+    },
     /// It was never seen before.
     Added(Arc<Cell>),
 }
@@ -53,7 +60,11 @@ impl Roster {
                 cells.push(cell);
                 continue;
             };
-            if known.sensor != sensor || !known.is_present() {
+            if !known.sensor.is_same(&sensor) {
+                let was = known.sensor.label.clone();
+                *known = Arc::new(Cell::new(sensor));
+                changes.push(Change::Replaced { was, cell: Arc::clone(known) });
+            } else if known.sensor != sensor || !known.is_present() {
                 let was = known.sensor.channel.clone();
                 *known = Arc::new(known.moved_to(sensor));
                 changes.push(Change::Moved { was, cell: Arc::clone(known) });

@@ -1,11 +1,14 @@
-//! One sensor: what it measures, where it stands, and how the text of its file becomes a number.
+//! One sensor: what it measures, where it stands, and one read of it.
 //!
-//! The parsing here is pure; [`Sensor::measure`] alone reads, through [`Sysfs`].
+//! A path is no identity: zones and meters are numbered anew when a driver is loaded anew, and another one
+//! may stand at the same path. A read counts only between two looks at what says that it still is the sensor
+//! that was found; else it is [`Failure::Gone`].
 
 use std::path::PathBuf;
 
 use wattscribe_rules::{Averaging, RailKind};
 
+use crate::attribute::{AveragingTexts, parse_energy, parse_power};
 use crate::failure::Failure;
 use crate::sysfs::Sysfs;
 
@@ -14,8 +17,9 @@ use crate::sysfs::Sysfs;
 pub struct Sensor {
     /// Who reads it.
     pub source: Source,
-    /// Identity that survives a reboot and a renumbering: `ACPI000D:00/power1`, `intel-rapl:0`, `cpu0/1130`,
-    /// a GPU's UUID.
+    /// Identity that survives a reboot and a renumbering: `ACPI000D:00/power1`, `cpu0/1130`, a GPU's UUID. A
+    /// powercap zone has no other than its place, `intel-rapl:0`, where another may stand tomorrow: see
+    /// [`Sensor::is_same`].
     pub id: String,
     /// Where it stands today: `hwmon3/power1`, `intel-rapl:0`, `cpu0/1130`, a GPU's PCI address.
     pub channel: String,
@@ -175,6 +179,8 @@ pub enum Meter {
         interval: Option<PathBuf>,
         /// The largest power that the meter declares possible.
         limit_w: Option<f64>,
+        /// What says that it is this meter.
+        plates: Vec<Plate>,
     },
     /// A counter of energy.
     Energy {
@@ -182,11 +188,54 @@ pub enum Meter {
         value: PathBuf,
         /// Where the counter wraps, in microjoules.
         range_uj: Option<u64>,
+        /// What says that it is this zone: its own name, and those of the zones around it.
+        plates: Vec<Plate>,
     },
     /// A CPU entity of DCGM.
     Entity(u32),
     /// A GPU of NVML.
     Gpu(Gpu),
+}
+
+impl Meter {
+    fn plates(&self) -> &[Plate] {
+        match self {
+            Self::Power { plates, .. } | Self::Energy { plates, .. } => plates,
+            Self::Entity(_) | Self::Gpu(_) => &[],
+        }
+    }
+
+    fn range_uj(&self) -> Option<u64> {
+        match self {
+            Self::Energy { range_uj, .. } => *range_uj,
+            Self::Power { .. } | Self::Entity(_) | Self::Gpu(_) => None,
+        }
+    }
+}
+
+/// A file that says what a sensor is, and what it said when the sensor was found. Kernels keep these texts in
+/// memory: looking at one costs no call of firmware.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plate {
+    file: PathBuf,
+    text: Option<String>,
+}
+
+impl Plate {
+    /// Notes what a file says now. A file that is missing, unreadable or empty says nothing.
+    pub fn read(sysfs: &Sysfs, file: PathBuf) -> Self {
+        let text = sysfs.text_if_any(&file);
+        Self { file, text }
+    }
+
+    /// What it said.
+    pub fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    fn is_unchanged(&self, sysfs: &Sysfs) -> bool {
+        sysfs.text_if_any(&self.file) == self.text
+    }
 }
 
 /// A GPU as NVML shows it today.
@@ -220,18 +269,35 @@ impl Sensor {
         (number, &self.channel)
     }
 
-    /// Reads the sensor's file once. May block for as long as the firmware does.
+    /// Whether it is the same thing as another sensor, wherever the two stand. Only then does a count go on.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let what = |sensor: &Self| (sensor.kind, sensor.socket, sensor.meter.range_uj());
+        self.id == other.id && self.label == other.label && what(self) == what(other)
+    }
+
+    /// Reads the sensor's files once. May block for as long as the firmware does.
+    ///
+    /// # Errors
+    /// [`Failure::Gone`] also where another sensor stands at the path by now, before the read or after it.
     pub fn measure(&self, sysfs: &Sysfs) -> Result<Measure, Failure> {
+        let is_there = || self.meter.plates().iter().all(|plate| plate.is_unchanged(sysfs));
+        if !is_there() {
+            return Err(Failure::Gone);
+        }
+        let measured = self.read(sysfs);
+        if is_there() { measured } else { Err(Failure::Gone) }
+    }
+
+    fn read(&self, sysfs: &Sysfs) -> Result<Measure, Failure> {
         match &self.meter {
             Meter::Power { value, enable, limit_w, .. } => {
-                let zero_is_true = self.kind.can_read_zero();
-                let watts =
-                    sysfs.text(value).and_then(|text| parse_power(&text, zero_is_true, *limit_w));
-                watts.map(Measure::Watts).map_err(|failure| {
-                    // Whatever a meter that is switched off answers, this is why.
-                    let is_off = sysfs.text_if_any(enable).is_some_and(|text| text == "0");
-                    if is_off { Failure::SwitchedOff } else { failure }
-                })
+                let text = sysfs.text(value);
+                // Whatever a meter that is switched off answers: it measures nothing, and a number would be
+                // that of earlier.
+                if sysfs.text_if_any(enable).is_some_and(|text| text == "0") {
+                    return Err(Failure::SwitchedOff);
+                }
+                parse_power(&text?, self.kind.can_read_zero(), *limit_w).map(Measure::Watts)
             }
             Meter::Energy { value, .. } => {
                 parse_energy(&sysfs.text(value)?).map(Measure::MicroJoules)
@@ -244,120 +310,14 @@ impl Sensor {
     /// What one value is an average over, asked of the driver where it can tell. May block like a read:
     /// for an ACPI meter the answer is a call into the firmware (kernel: drivers/hwmon/acpi_power_meter.c).
     pub fn ask_averaging(&self, sysfs: &Sysfs) -> Averaging {
-        match &self.meter {
-            Meter::Power { interval: Some(interval), .. } => {
-                parse_average_interval(sysfs.text_if_any(interval).as_deref())
-            }
-            _ => self.averaging,
-        }
-    }
-}
-
-/// The longest averaging interval that is believed: an hour. Firmware prints nonsense here, too.
-const AVERAGE_INTERVAL_MS_MAX: u64 = 3_600_000;
-
-/// Milliseconds, when they can be believed. A driver prints `unknown`, or leaves the file out.
-fn parse_average_interval(text: Option<&str>) -> Averaging {
-    match text.and_then(|text| text.parse::<u64>().ok()) {
-        Some(ms) if (1..=AVERAGE_INTERVAL_MS_MAX).contains(&ms) => {
-            Averaging::Mean { window_s: ms as f64 / 1e3 }
-        }
-        _ => Averaging::Unknown,
-    }
-}
-
-/// What ACPI's "unknown" (0xFFFFFFFF mW) becomes in hwmon's microwatts on kernels that pass it on.
-const UNKNOWN_MICROWATTS: f64 = 4_294_967_295_000.0;
-
-/// A meter averages over less than its cap does, so a true reading may pass the cap for a moment.
-/// Twice the largest cap is no longer a moment.
-const LIMIT_FACTOR: f64 = 2.0;
-
-/// Microwatts as hwmon prints them, in watts.
-fn parse_power(text: &str, zero_is_true: bool, limit_w: Option<f64>) -> Result<f64, Failure> {
-    let microwatts: f64 = text.parse().map_err(|_| Failure::Malformed)?;
-    if !microwatts.is_finite() {
-        return Err(Failure::Malformed);
-    }
-    if microwatts >= UNKNOWN_MICROWATTS {
-        return Err(Failure::SensorUnknown);
-    }
-    if microwatts < 0.0 {
-        return Err(Failure::Negative);
-    }
-    if microwatts == 0.0 && !zero_is_true {
-        return Err(Failure::Zero);
-    }
-    let watts = microwatts / 1e6;
-    if limit_w.is_some_and(|limit| watts > limit * LIMIT_FACTOR) {
-        return Err(Failure::OverLimit);
-    }
-    Ok(watts)
-}
-
-/// Microjoules as powercap prints them.
-fn parse_energy(text: &str) -> Result<u64, Failure> {
-    match text.parse() {
-        Ok(microjoules) => Ok(microjoules),
-        Err(_) if text.starts_with('-') => Err(Failure::Negative),
-        Err(_) => Err(Failure::Malformed),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn power_text_becomes_watts_or_a_reason() {
-        let cases: [(&str, Result<f64, Failure>); 13] = [
-            ("150000000", Ok(150.0)),
-            ("98029000", Ok(98.029)),
-            ("1", Ok(0.000001)),
-            ("0", Err(Failure::Zero)),
-            ("", Err(Failure::Malformed)),
-            ("N/A", Err(Failure::Malformed)),
-            ("NaN", Err(Failure::Malformed)),
-            ("inf", Err(Failure::Malformed)),
-            ("unknown", Err(Failure::Malformed)),
-            ("-5000000", Err(Failure::Negative)),
-            ("4294967295000", Err(Failure::SensorUnknown)),
-            ("1000000000", Ok(1000.0)),
-            ("1000000001", Err(Failure::OverLimit)),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(parse_power(text, false, Some(500.0)), expected, "{text:?}");
-        }
-        assert_eq!(parse_power("0", true, None), Ok(0.0), "a zone that can be idle");
-    }
-
-    #[test]
-    fn an_averaging_interval_is_believed_only_within_reason() {
-        let mean = |window_s| Averaging::Mean { window_s };
-        let cases = [
-            (Some("50"), mean(0.05)),
-            (Some("1000"), mean(1.0)),
-            (Some("0"), Averaging::Unknown),
-            (Some("unknown"), Averaging::Unknown),
-            (Some("4000000000"), Averaging::Unknown),
-            (None, Averaging::Unknown),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(parse_average_interval(text), expected, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn energy_text_becomes_microjoules_or_a_reason() {
-        let cases = [
-            ("262143328000", Ok(262_143_328_000)),
-            ("0", Ok(0)),
-            ("", Err(Failure::Malformed)),
-            ("-1", Err(Failure::Negative)),
-            ("1.5", Err(Failure::Malformed)),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(parse_energy(text), expected, "{text:?}");
-        }
+        let Meter::Power { interval: Some(interval), .. } = &self.meter else {
+            return self.averaging;
+        };
+        let text = |suffix: &str| {
+            let mut file = interval.clone().into_os_string();
+            file.push(suffix);
+            sysfs.text_if_any(file.as_ref())
+        };
+        AveragingTexts { interval_ms: text(""), min_ms: text("_min"), max_ms: text("_max") }.parse()
     }
 }

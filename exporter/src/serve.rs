@@ -44,7 +44,7 @@ const CONNECTIONS_MAX: usize = 64;
 /// whoever is slower than this has given it up: scrapers wait ten seconds for all of it.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// The longest life of a connection: nobody keeps a place for ever, however diligently he asks.
+/// The longest life of a connection: nobody keeps a place for ever, however diligently it is used.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// How long requests in flight may take once the process is asked to stop.

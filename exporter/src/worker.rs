@@ -15,6 +15,8 @@ use crate::cell::Cell;
 use crate::clock::Now;
 use crate::failure::Failure;
 use crate::health::Health;
+use crate::sensor::Source;
+use crate::sources::rapl::DENIED_FIX;
 use crate::sysfs::Sysfs;
 
 /// A worker reads one small file: a small stack keeps a node with many sensors cheap.
@@ -92,8 +94,8 @@ fn run(cell: &Cell, sysfs: &Sysfs, health: &Health, schedule: Schedule, stop: &A
         cell.begin(started);
         let measured = cell.sensor.measure(sysfs);
         let ended = Now::read();
-        let outcome = cell.finish(measured, started.midpoint(&ended));
-        health.record(cell.sensor.source, ended.since(&started), outcome);
+        let outcome = cell.finish_read(measured, started, ended);
+        health.record(cell.sensor.source, ended.awake_since(&started), outcome);
         say_changes(cell, outcome, &mut said);
         failures_in_a_row = match outcome {
             Err(failure) if failure.is_error() => failures_in_a_row.saturating_add(1),
@@ -128,10 +130,19 @@ fn say_changes(cell: &Cell, outcome: Result<(), Failure>, said: &mut Option<Fail
             source = sensor.source.as_str(),
             sensor = sensor.id,
             reason = failure.as_str(),
-            "no reading: withheld as {}",
-            failure.state().as_str()
+            "no reading: withheld as {}{}",
+            failure.state().as_str(),
+            remedy(sensor.source, failure)
         ),
         None => info!(source = sensor.source.as_str(), sensor = sensor.id, "readings are back"),
+    }
+}
+
+/// What an operator can do about it, where there is something.
+fn remedy(source: Source, failure: Failure) -> String {
+    match (source, failure) {
+        (Source::Rapl, Failure::Denied) => format!(": {DENIED_FIX}"),
+        _ => String::new(),
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use wattscribe_rules::{Averaging, classify};
 
-use crate::sensor::{Kind, Meter, Sensor, Source};
+use crate::sensor::{Kind, Meter, Plate, Sensor, Source};
 use crate::sysfs::Sysfs;
 
 const DRIVER_NAME: &str = "power_meter";
@@ -106,10 +106,9 @@ fn channel_sensor(
     value: &str,
 ) -> Sensor {
     let attribute = |suffix: &str| dir.join(format!("{channel}_{suffix}"));
-    let label = ["oem_info", "label"]
-        .iter()
-        .find_map(|suffix| sysfs.text_if_any(&attribute(suffix)))
-        .map_or_else(|| channel.to_owned(), |label| printable(&label));
+    let plates: Vec<Plate> =
+        ["oem_info", "label"].map(|suffix| Plate::read(sysfs, attribute(suffix))).into();
+    let label = plates.iter().find_map(Plate::text).map_or_else(|| channel.to_owned(), printable);
     let (averaging, interval) = if value.ends_with("_input") {
         (Averaging::Instant, None)
     } else {
@@ -134,6 +133,7 @@ fn channel_sensor(
             enable: attribute("enable"),
             interval,
             limit_w,
+            plates,
         },
     }
 }
@@ -144,14 +144,17 @@ fn printable(label: &str) -> String {
     label.replace(|c: char| c.is_control() && c != '\n', " ")
 }
 
-/// Keeps one sensor per key; of two names for one thing, the one whose directory has a label.
+/// Keeps one sensor per key: of two names for one thing the one whose directory has a label, then the one
+/// that is an average, then the first.
 fn keep_better<K: Ord>(found: &mut BTreeMap<K, Sensor>, key: K, sensor: Sensor) {
-    let is_labelled = |sensor: &Sensor| !sensor.channel.ends_with(&format!("/{}", sensor.label));
-    match found.get(&key) {
-        Some(known) if is_labelled(known) || !is_labelled(&sensor) => {}
-        _ => {
-            found.insert(key, sensor);
+    let rank = |sensor: &Sensor| match &sensor.meter {
+        Meter::Power { plates, interval, .. } => {
+            (plates.iter().any(|plate| plate.text().is_some()), interval.is_some())
         }
+        _ => (false, false),
+    };
+    if found.get(&key).is_none_or(|known| rank(&sensor) > rank(known)) {
+        found.insert(key, sensor);
     }
 }
 

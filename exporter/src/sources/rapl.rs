@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use wattscribe_rules::Averaging;
 
-use crate::sensor::{Kind, Meter, Sensor, Source, Zone};
+use crate::sensor::{Kind, Meter, Plate, Sensor, Source, Zone};
 use crate::sysfs::Sysfs;
 
 /// What a reader is told, once, when zones are denied.
@@ -26,27 +26,53 @@ pub fn discover(sysfs: &Sysfs) -> Result<Vec<Sensor>, String> {
     sysfs.list(&root).map_err(|error| format!("cannot list {}: {error}", root.display()))?;
     let mut dirs = BTreeMap::new();
     collect(sysfs, &root, &mut dirs);
-    let names: BTreeMap<String, (PathBuf, String)> = dirs
-        .into_iter()
-        .filter_map(|(id, dir)| {
-            let name = sysfs.text_if_any(&dir.join("name"))?;
-            Some((id, (dir, name)))
-        })
-        .collect();
-    if names.is_empty() {
+    let named = |(id, dir): (String, PathBuf)| {
+        // Behind all links: the class lists a zone by its number alone.
+        let dir = sysfs.canonical(&dir).unwrap_or(dir);
+        let plate = Plate::read(sysfs, dir.join("name"));
+        plate.text().is_some().then_some((id, Found { dir, plate }))
+    };
+    let zones: Zones = dirs.into_iter().filter_map(named).collect();
+    if zones.is_empty() {
         return Err(format!("no RAPL zone under {}", root.display()));
     }
-    let sensor = |(id, (dir, name)): (&String, &(PathBuf, String))| Sensor {
+    Ok(zones.keys().map(|id| sensor(sysfs, id, &zones)).collect())
+}
+
+/// A zone's directory and its name.
+struct Found {
+    dir: PathBuf,
+    plate: Plate,
+}
+
+/// All zones by id.
+type Zones = BTreeMap<String, Found>;
+
+fn sensor(sysfs: &Sysfs, id: &str, zones: &Zones) -> Sensor {
+    // From the inside out: `dram` says nothing without the package around it.
+    let around: Vec<&Found> = ancestry(id).filter_map(|id| zones.get(id)).collect();
+    let names = || around.iter().filter_map(|zone| zone.plate.text());
+    let name = names().next().unwrap_or_default();
+    let file = |name: &str| around.first().map(|zone| zone.dir.join(name)).unwrap_or_default();
+    Sensor {
         source: Source::Rapl,
-        id: id.clone(),
-        channel: id.clone(),
+        id: id.to_owned(),
+        channel: id.to_owned(),
         kind: Kind::Zone(zone_kind(id, name)),
-        socket: socket_of(id, &names),
-        label: name.clone(),
+        socket: names().find_map(package_number),
+        label: name.to_owned(),
         averaging: Averaging::Difference,
-        meter: Meter::Energy { value: dir.join("energy_uj"), range_uj: range_uj(sysfs, dir) },
-    };
-    Ok(names.iter().map(sensor).collect())
+        meter: Meter::Energy {
+            value: file("energy_uj"),
+            range_uj: range_uj(sysfs, &file("max_energy_range_uj")),
+            plates: around.iter().map(|zone| zone.plate.clone()).collect(),
+        },
+    }
+}
+
+/// `intel-rapl:0:1`, then `intel-rapl:0`: a zone and those that contain it. Ends at the control type.
+fn ancestry(id: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(id), |id| id.rsplit_once(':').map(|(outer, _)| outer))
 }
 
 /// Finds every zone directory below `dir`. The kernel lists a child in the class directory and in
@@ -62,15 +88,8 @@ fn collect(sysfs: &Sysfs, dir: &Path, dirs: &mut BTreeMap<String, PathBuf>) {
     }
 }
 
-/// The socket of a zone: its own package number, or that of the zone that contains it.
-fn socket_of(id: &str, names: &BTreeMap<String, (PathBuf, String)>) -> Option<u32> {
-    let own = names.get(id).and_then(|(_, name)| package_number(name));
-    own.or_else(|| socket_of(id.rsplit_once(':')?.0, names))
-}
-
-fn range_uj(sysfs: &Sysfs, dir: &Path) -> Option<u64> {
-    let text = sysfs.text_if_any(&dir.join("max_energy_range_uj"))?;
-    text.parse().ok().filter(|range| *range > 0)
+fn range_uj(sysfs: &Sysfs, file: &Path) -> Option<u64> {
+    sysfs.text_if_any(file)?.parse().ok().filter(|range| *range > 0)
 }
 
 /// `intel-rapl:0`, `intel-rapl-mmio:0`, `intel-rapl:0:1`; not the control type `intel-rapl` itself.
@@ -91,7 +110,8 @@ fn zone_kind(id: &str, name: &str) -> Zone {
         "uncore" => Zone::Uncore,
         // Below the memory-mapped package stands the same memory again.
         "dram" if !id.starts_with("intel-rapl-mmio") => Zone::Dram,
-        "psys" => Zone::Psys,
+        // One for each package but the first has its number: `psys-1`.
+        _ if name == "psys" || name.starts_with("psys-") => Zone::Psys,
         _ => Zone::Other,
     }
 }
@@ -112,6 +132,7 @@ mod tests {
             ("intel-rapl:0:1", "uncore", Zone::Uncore, None),
             ("intel-rapl:0:2", "dram", Zone::Dram, None),
             ("intel-rapl:3", "psys", Zone::Psys, None),
+            ("intel-rapl:3", "psys-1", Zone::Psys, None),
             ("intel-rapl:4", "weird name!", Zone::Other, None),
         ];
         for (id, name, kind, socket) in cases {

@@ -17,12 +17,12 @@ const LIMITS: Limits =
 const WIDE: u64 = 262_143_328_850;
 const NARROW: u64 = 65_532_610_987;
 
-fn at(awake_s: f64) -> Now {
+pub(crate) fn at(awake_s: f64) -> Now {
     at_after_sleep(awake_s, 0.0)
 }
 
 /// The clocks of a host that has slept since it booted.
-fn at_after_sleep(awake_s: f64, slept_s: f64) -> Now {
+pub(crate) fn at_after_sleep(awake_s: f64, slept_s: f64) -> Now {
     let monotonic = Duration::from_secs_f64(awake_s);
     let boot = Duration::from_secs_f64(awake_s + slept_s);
     Now { wall_s: 1e9 + awake_s + slept_s, monotonic, boot }
@@ -37,7 +37,7 @@ fn zone(zone: Zone, range_uj: Option<u64>) -> Cell {
         socket: Some(0),
         label: "package-0".into(),
         averaging: Averaging::Difference,
-        meter: Meter::Energy { value: "energy_uj".into(), range_uj },
+        meter: Meter::Energy { value: "energy_uj".into(), range_uj, plates: Vec::new() },
     })
 }
 
@@ -91,10 +91,10 @@ fn a_hang_is_counted_once_for_each_read_and_news_once_in_a_row() {
 }
 
 /// What one read of a counter gives: watts, and joules on the page.
-type Given = Result<(f64, f64), Failure>;
+pub(crate) type Given = Result<(f64, f64), Failure>;
 
 /// Reads the counter at these times and compares what each read gives.
-fn check(what: &str, cell: &Cell, reads: &[(Now, u64, Given)]) {
+pub(crate) fn check(what: &str, cell: &Cell, reads: &[(Now, u64, Given)]) {
     for (now, value, expected) in reads {
         let outcome = cell.finish(Ok(Measure::MicroJoules(*value)), *now);
         let verdict = cell.judge(*now, LIMITS);
@@ -109,7 +109,7 @@ fn check(what: &str, cell: &Cell, reads: &[(Now, u64, Given)]) {
     }
 }
 
-fn package(range_uj: impl Into<Option<u64>>) -> Cell {
+pub(crate) fn package(range_uj: impl Into<Option<u64>>) -> Cell {
     zone(Zone::Package, range_uj.into())
 }
 

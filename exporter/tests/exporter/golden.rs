@@ -15,6 +15,7 @@ use wattscribe_parser::Format;
 use wattscribe_simulator::{Machine, Tree, Waveform};
 
 use crate::fixture::{Served, board, eventually, samples};
+use crate::process::exporter;
 use crate::superchip::{Engines, Superchip};
 
 /// Families whose values depend on the clock.
@@ -28,7 +29,8 @@ const MASKED: [&str; 5] = [
 
 /// The same for a machine whose power is a difference over a time. A read that comes before the next
 /// refresh of the files sees the counter stand still, which is an error of a package.
-const MASKED_RAPL: [&str; 5] = [
+const MASKED_RAPL: [&str; 6] = [
+    "power_parts_ratio",
     "cpu_power_rapl_watts",
     "cpu_energy_joules_total",
     "cpu_energy_since_timestamp_seconds",
@@ -96,6 +98,19 @@ fn a_rapl_node() {
         !page.lines().any(|line| line.starts_with("power_withheld{"))
     });
     check("rapl.txt", &masked(&page, &[&MASKED[..], &MASKED_RAPL[..]].concat()));
+}
+
+/// The program on a machine that has nothing: what an operator reads before it ends.
+#[test]
+fn a_machine_without_any_source() {
+    let nothing = crate::fixture::Tree::new::<&str>(&[]);
+    let root = nothing.root().to_str().unwrap();
+    let output = exporter(&["--source", "auto", "--sysfs-root", root]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "", "the log is on standard output");
+    let log = String::from_utf8(output.stdout).unwrap();
+    let untimed = |line: &str| format!("TIME {}\n", line.split_once(' ').unwrap().1.trim_start());
+    check("nothing.txt", &log.replace(root, "ROOT").lines().map(untimed).collect::<String>());
 }
 
 /// A node with GPUs, once everything on it is read.

@@ -12,7 +12,7 @@ use crate::fixture::{Answer, Tree, ask, connect, eventually, read_to_end, value}
 /// Longer than requests in flight are waited for at the end.
 const DRAIN_TIME_BOUND: Duration = Duration::from_secs(8);
 
-fn exporter(args: &[&str]) -> Command {
+pub(crate) fn exporter(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cpu-power-exporter"));
     command.args(args).env_remove("RUST_LOG").stdout(Stdio::piped()).stderr(Stdio::piped());
     command
