@@ -6,12 +6,16 @@ mod history;
 mod reference;
 mod stream;
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
-use wattscribe_rules::engine::Derived;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use wattscribe_rules::engine::{Derived, Withheld};
 use wattscribe_rules::rule::read;
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
 
     /// What every row of the reference keeps, whatever the rule: it is the yardstick, so it is measured first.
     #[test]
@@ -20,6 +24,51 @@ proptest! {
         for row in reference::evaluate(&rules, &history) {
             prop_assert_eq!(sound(&row), None, "{:?}", row);
         }
+    }
+}
+
+/// Results with a value, by their functions.
+const REACHED: [&str; 17] = [
+    "mean",
+    "sum",
+    "max",
+    "min",
+    "residual",
+    "ratio",
+    "sum of a window",
+    "max of a window",
+    "min of a window",
+    "quantile of a window",
+    "integrate of a window",
+    "increase of a window",
+    "check of a window",
+    "fleet sum",
+    "fleet mean",
+    "fleet ratio",
+    "fleet sum of a window",
+];
+
+/// Random recordings are worth what they reach: every function with a value, and every reason.
+#[test]
+fn everything_is_reached() {
+    let mut runner = TestRunner::deterministic();
+    let mut reached = BTreeSet::new();
+    for _ in 0..150 {
+        let (file, history) =
+            (family::files(), stream::histories()).new_tree(&mut runner).unwrap().current();
+        let rules = read(&file).unwrap();
+        for row in reference::evaluate(&rules, &history) {
+            let function = rules.rules[row.rule].function.as_str();
+            let fleet = if row.node.is_none() { "fleet " } else { "" };
+            let window = if row.start_us.is_some() { " of a window" } else { "" };
+            reached.insert(match row.withheld {
+                None => format!("{fleet}{function}{window}"),
+                Some(reason) => format!("{reason}"),
+            });
+        }
+    }
+    for expected in REACHED.into_iter().chain(Withheld::ALL.map(Withheld::as_str)) {
+        assert!(reached.contains(expected), "{expected} is not among {reached:?}");
     }
 }
 

@@ -92,7 +92,7 @@ const INPUTS: &str = "inputs:
 fn settings() -> impl Strategy<Value = String> {
     let every = select(vec!["1s", "500ms", "2s", "250ms"]);
     let look_back = select(vec!["5s", "2s", "1500ms"]);
-    (every, look_back, select(vec!["2s", "500ms", "0s"]), select(vec!["3s", "1s"])).prop_map(
+    (every, look_back, select(vec!["2s", "500ms", "0s"]), select(vec!["3s", "2s"])).prop_map(
         |(every, look_back, lateness, gap)| {
             format!("every: {every}\nlook_back: {look_back}\nlateness: {lateness}\ngap: {gap}\n")
         },

@@ -77,7 +77,7 @@ pub(crate) fn histories() -> impl Strategy<Value = History> {
 /// `kept` says by its bits which series the target has at all.
 fn target_of(place: usize, since: f64, kept: u32, drawn: &[Drawn]) -> Target {
     let mut start_s = since + f64::from(kept % 7) * 0.25;
-    let (mut seq, mut newest, mut counted) = (0_u64, 0_u64, 1_000.0);
+    let (mut seq, mut newest) = (0_u64, 0_u64);
     let mut scrapes: Vec<Told> = Vec::new();
     for (index, (fate, pause, page)) in drawn.iter().enumerate() {
         start_s += match pause % 32 {
@@ -96,7 +96,8 @@ fn target_of(place: usize, since: f64, kept: u32, drawn: &[Drawn]) -> Target {
             _ => seq.max(newest) + 1,
         };
         newest = seq.max(newest);
-        counted += 40.0;
+        // What a hundred watts come to.
+        let counted = 1_000.0 + (start_s - since) * 100.0;
         let told = page.iter().zip(&SERIES).enumerate().filter(|(bit, _)| kept >> bit & 1 == 1);
         let told = told.filter_map(|(_, (draw, series))| read(series, *draw, start_s, counted));
         scrapes.push(Told {
