@@ -6,9 +6,10 @@
 
 use std::fmt::Display;
 
+use arrow_array::types::Int32Type;
 use arrow_array::{
-    Array, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
-    TimestampMicrosecondArray,
+    Array, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
+    StringArray, TimestampMicrosecondArray,
 };
 use arrow_schema::{DataType, TimeUnit};
 use wattscribe_rules::State;
@@ -228,6 +229,45 @@ impl<'a, K: Codec<T>, T> Cells<'a, K, T> {
             found,
             expected,
         })
+    }
+}
+
+/// A column of texts that was read as a dictionary: a number for each row, and what the numbers mean.
+pub(crate) struct DictionaryCells<'a> {
+    column: &'static str,
+    numbers: &'a Int32Array,
+    texts: &'a StringArray,
+}
+
+impl<'a> DictionaryCells<'a> {
+    /// Finds the column and checks its type.
+    pub(crate) fn find(batch: &'a RecordBatch, column: &'static str) -> Result<Self, CellError> {
+        let error = |found, expected| CellError { column, row: 0, found, expected };
+        let array =
+            batch.column_by_name(column).ok_or_else(|| error("no such column".into(), "one"))?;
+        let dictionary: Option<&DictionaryArray<Int32Type>> = array.as_any().downcast_ref();
+        let texts = dictionary.and_then(|of| of.values().as_any().downcast_ref());
+        match dictionary.zip(texts) {
+            Some((of, texts)) => Ok(DictionaryCells { column, numbers: of.keys(), texts }),
+            None => Err(error(array.data_type().to_string(), StringArray::NAME)),
+        }
+    }
+
+    /// The number of a row's text; rows of one batch with equal numbers have equal texts.
+    pub(crate) fn number(&self, row: usize) -> Result<usize, CellError> {
+        let number = self.numbers.is_valid(row).then(|| self.numbers.value(row));
+        let in_range = number.and_then(|number| usize::try_from(number).ok());
+        in_range.filter(|number| *number < self.texts.len()).ok_or_else(|| CellError {
+            column: self.column,
+            row,
+            found: "null".into(),
+            expected: "a value",
+        })
+    }
+
+    /// The text of a number.
+    pub(crate) fn text(&self, number: usize) -> &'a str {
+        self.texts.value(number)
     }
 }
 

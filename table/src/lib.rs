@@ -18,6 +18,7 @@ mod manifest;
 mod part;
 mod reading;
 mod recording;
+mod replay;
 mod rule_member;
 mod run;
 mod samples_csv;
@@ -39,6 +40,10 @@ pub use manifest::{CpuManifest, NodeSummary, RunSummary, TargetSummary};
 pub use part::{PartError, PartReader, PartWriter, Simulated, write_part};
 pub use reading::LongReading;
 pub use recording::{Recording, open_any};
+pub use replay::{
+    CsvPieces, Piece, Pieces, SampleMark, SampleSeries, ScrapeMark, SocketMark, SocketSeries,
+    TargetPiece,
+};
 pub use rule_member::RuleMember;
 pub use run::{
     Options, ReadError, Recovery, RunError, RunReader, RunRows, RunWriter, Sealed,

@@ -5,16 +5,13 @@
 //! name only when they are whole.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Schema};
-use parquet::arrow::arrow_reader::{
-    ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
-use parquet::arrow::{ArrowWriter, ProjectionMask};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, SortingColumn};
@@ -22,8 +19,12 @@ use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
 use crate::column::CellError;
-use crate::disk::{self, DiskError, HiddenFile};
+use crate::disk::{DiskError, HiddenFile};
 use crate::table::{Row, SCHEMA_VERSION, Table};
+
+mod open;
+
+pub(crate) use open::{Texts, latest_us, open};
 
 /// Rows per row group: a query for one series of a day reads a few of them instead of the file.
 const ROW_GROUP_ROWS: usize = 128 * 1024;
@@ -278,11 +279,14 @@ fn properties<T: Table>(path: &Path) -> Result<WriterProperties, PartError> {
     Ok(properties.build())
 }
 
-fn parquet_error(path: &Path) -> impl FnOnce(ParquetError) -> PartError + '_ {
+pub(crate) fn parquet_error(path: &Path) -> impl FnOnce(ParquetError) -> PartError + '_ {
     move |source| PartError::Parquet { path: path.to_owned(), source }
 }
 
-fn cell_error(path: &Path, rows_before: u64) -> impl FnOnce(CellError) -> PartError + '_ {
+pub(crate) fn cell_error(
+    path: &Path,
+    rows_before: u64,
+) -> impl FnOnce(CellError) -> PartError + '_ {
     move |mut source| {
         source.row += rows_before as usize;
         PartError::Cell { path: path.to_owned(), source }
@@ -306,29 +310,12 @@ impl<R: Row> PartReader<R> {
     /// # Errors
     /// A file that is missing, not whole, of another table or of a later version.
     pub fn open(path: &Path) -> Result<Self, PartError> {
-        let file: File = disk::open(path)?;
-        // The types as Parquet has them: another writer's Arrow types (large strings, dictionaries) do not matter.
-        let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-        let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options)
-            .map_err(parquet_error(path))?;
-        let about = |key: &str| {
-            let pairs = builder.metadata().file_metadata().key_value_metadata()?;
-            pairs.iter().find(|pair| pair.key == key)?.value.clone()
-        };
-        if let Some(found) = about("wattscribe.schema").filter(|found| found != R::TABLE) {
-            return Err(PartError::OtherTable { path: path.to_owned(), found, expected: R::TABLE });
-        }
-        let known = |found: &str| found.parse().is_ok_and(|found: u32| found <= SCHEMA_VERSION);
-        if let Some(found) = about("wattscribe.schema_version").filter(|found| !known(found)) {
-            return Err(PartError::NewerSchema { path: path.to_owned(), found });
-        }
-        let simulated = about("wattscribe.simulated");
         let names: Vec<_> = R::columns().into_iter().map(|column| column.name).collect();
-        let mask = ProjectionMask::columns(builder.parquet_schema(), names);
-        let batches = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
+        let (builder, simulated) = open::<R>(path, &names, Texts::Plain)?;
+        let batches = builder.with_batch_size(BATCH_ROWS).build().map_err(parquet_error(path))?;
         Ok(PartReader {
             path: path.to_owned(),
-            batches: batches.map_err(parquet_error(path))?,
+            batches,
             rows: Vec::new().into_iter(),
             rows_before: 0,
             simulated,

@@ -42,6 +42,11 @@ table! {
 
 impl Table for Scrape {}
 
+impl Scrape {
+    /// The outcome of one that gave a page.
+    pub const OK: &str = "ok";
+}
+
 table! {
     /// The columns of `scrapes` from which a resumed recorder learns where each target's numbering stopped.
     pub struct ScrapeNumber: "scrapes" sorted by [target, seq] {

@@ -1,6 +1,6 @@
 //! Parquet files: rows come back as they were, footers say what they should, and nothing half-made has a name.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 
 use arrow_array::{Array, ArrayRef, TimestampMicrosecondArray};

@@ -22,9 +22,11 @@ mod seal;
 mod writer;
 
 pub use error::RunError;
+pub(crate) use paths::RunPaths;
 pub use reader::{ReadError, RunReader, RunRows};
 pub use results::write_energy_windows;
 pub use seal::Sealed;
+pub(crate) use seal::set_aside;
 pub use writer::{Options, Recovery, RunWriter};
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::paths::RunPaths;
 use super::seal::set_aside;
 use crate::journal::{JournalError, Journaled, SegmentReader, Tail};
 use crate::part::{PartError, PartReader};
-use crate::{DiskError, Row};
+use crate::{DiskError, Pieces, Row};
 
 /// A run, or a file of one, that could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,14 @@ impl RunReader {
             found: "neither journal/ nor cpu_samples/".into(),
             expected: "the directory of a recording",
         })
+    }
+
+    /// What rules take of the run, as it is now, piece by piece.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed.
+    pub fn pieces(&self) -> Result<Pieces, ReadError> {
+        Pieces::list(&self.paths)
     }
 
     /// The rows of a table, as they are now. The time of each series does not decrease, as far as the recorder's wall

@@ -47,7 +47,7 @@ impl Sealed {
 }
 
 /// Says that scrapes are missing from a run because of a segment that was kept.
-pub(super) fn set_aside(path: &Path) -> String {
+pub(crate) fn set_aside(path: &Path) -> String {
     format!("{}: scrapes of this segment could not be read and are missing", path.display())
 }
 

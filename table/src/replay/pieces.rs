@@ -1,0 +1,126 @@
+//! The pieces of a run: what they are, and each of them when it is asked for, by any thread.
+
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::path::Path;
+
+use super::parts;
+use super::piece::{Builder, Piece};
+use crate::journal::{JournalError, SegmentReader, Tail};
+use crate::part::latest_us;
+use crate::run::{RunPaths, set_aside};
+use crate::{CpuSample, LongReading, ReadError, Record, Scrape};
+
+/// A run as rules take it, as it is now. The scrapes of a target come in the order of their numbers, piece by piece.
+#[derive(Clone, Debug)]
+pub struct Pieces {
+    paths: RunPaths,
+    /// Their numbers, ascending, and whether they are in Parquet.
+    pieces: Vec<(u64, Kind)>,
+    warnings: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Parts,
+    Segment,
+}
+
+impl Pieces {
+    pub(crate) fn list(paths: &RunPaths) -> Result<Pieces, ReadError> {
+        // In this order a segment that is sealed between the lists is in both, and counts as sealed: scrapes are the last
+        // table that sealing writes.
+        let segments = paths.segments()?;
+        let mut pieces: BTreeMap<u64, Kind> =
+            paths.parts::<Scrape>()?.into_iter().map(|number| (number, Kind::Parts)).collect();
+        for number in segments {
+            if let Entry::Vacant(free) = pieces.entry(number) {
+                free.insert(Kind::Segment);
+            }
+        }
+        let damaged = paths.damaged_segments()?.into_iter();
+        let warnings = damaged.map(|number| set_aside(&paths.damaged(number))).collect();
+        Ok(Pieces { paths: paths.clone(), pieces: pieces.into_iter().collect(), warnings })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.pieces.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty()
+    }
+
+    /// What was lost when the recording was archived: each a line for the user.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Leaves out those all of whose scrapes began before a time, in Unix microseconds.
+    ///
+    /// # Errors
+    /// A part that cannot be read.
+    pub fn since(mut self, start_us: i64) -> Result<Pieces, ReadError> {
+        let is_older = |(number, kind): &(u64, Kind)| -> Result<bool, ReadError> {
+            let path = self.paths.part::<Scrape>(*number);
+            let latest_us = match kind {
+                Kind::Parts => latest_us::<Scrape>(&path, "timestamp")?,
+                Kind::Segment => None,
+            };
+            Ok(latest_us.is_some_and(|latest_us| latest_us < start_us))
+        };
+        // Time goes on from piece to piece, so the first that is older ends the search.
+        let mut first = self.pieces.len();
+        while first > 0 && !is_older(&self.pieces[first - 1])? {
+            first -= 1;
+        }
+        self.pieces.drain(..first);
+        Ok(self)
+    }
+
+    /// Reads one of them, with those samples whose metric is wanted.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn read(&self, place: usize, wants: &dyn Fn(&str) -> bool) -> Result<Piece, ReadError> {
+        let Some(&(number, kind)) = self.pieces.get(place) else { return Ok(Piece::default()) };
+        if kind == Kind::Segment {
+            match SegmentReader::open(&self.paths.segment(number)) {
+                // Sealed since it was listed.
+                Err(JournalError::Disk(error)) if error.is_not_found() => {}
+                segment => return replay(segment?, wants),
+            }
+        }
+        let mut builder = Builder::default();
+        let there = |path: &Path| path.exists();
+        let scrapes = self.paths.part::<Scrape>(number);
+        if there(&scrapes) {
+            parts::scrapes(&scrapes, &mut builder)?;
+        }
+        let sockets = self.paths.part::<CpuSample>(number);
+        if there(&sockets) {
+            parts::sockets(&sockets, &mut builder)?;
+        }
+        let samples = self.paths.part::<LongReading>(number);
+        if there(&samples) {
+            parts::samples(&samples, &mut builder, wants)?;
+        }
+        Ok(builder.finish(Vec::new()))
+    }
+}
+
+fn replay(mut segment: SegmentReader, wants: &dyn Fn(&str) -> bool) -> Result<Piece, ReadError> {
+    let mut builder = Builder::default();
+    for record in &mut segment {
+        if let Record::Scrape(record) = record? {
+            builder.record(&record, wants);
+        }
+    }
+    let mut warnings = Vec::new();
+    // A torn end is what a scrape looks like that is just being written.
+    if let Some(Tail::Damaged { bytes }) = segment.tail() {
+        warnings.push(format!("{}: {bytes} bytes cannot be read", segment.path().display()));
+    }
+    Ok(builder.finish(warnings))
+}
