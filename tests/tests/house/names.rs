@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use wattscribe_exporter::families;
+use wattscribe_rules::rule::builtin;
 use wattscribe_table::{CpuSample, Row};
 
 use crate::repository::{files, text};
@@ -16,11 +17,11 @@ const BEGINNINGS: [&str; 4] = ["power_", "cpu_power_", "cpu_energy_", "gpu_modul
 /// Names of other things: a kernel driver, a module of ours.
 const OTHER: [&str; 2] = ["power_meter", "power_page"];
 
-/// The names that rules record.
+/// The names that rules record, those of Prometheus and our own.
 fn recorded() -> BTreeSet<String> {
     let rules = text("deploy/prometheus/rules.yml");
     let names = rules.lines().filter_map(|line| line.trim().strip_prefix("- record: "));
-    names.map(str::to_owned).collect()
+    names.map(str::to_owned).chain(builtin().rules.into_iter().map(|rule| rule.name)).collect()
 }
 
 fn known() -> BTreeSet<String> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
+use serde_json::Value;
 use wattscribe_exporter::failure::Failure;
 use wattscribe_rules::{Reason, State, Verdict};
 
@@ -64,6 +65,17 @@ fn a_reason_is_documented_with_its_state() {
         let failure = Failure::ALL.into_iter().find(|failure| failure.as_str() == reason);
         let expected = failure.map_or(reason.as_str(), |failure| failure.state().as_str());
         assert_eq!(state, expected, "{reason}");
+    }
+}
+
+/// The schema of rule files is held to their reader where it is written.
+#[test]
+fn keys_of_rule_files_are_documented() {
+    let schema: Value = serde_json::from_str(&text("docs/rules.schema.json")).unwrap();
+    for (heading, map) in [("The file", "rule"), ("Inputs", "input")] {
+        let keys = schema["$defs"][map]["properties"].as_object().unwrap();
+        let expected = keys.keys().cloned().collect();
+        assert_eq!(documented("docs/rules.md", heading), expected, "{heading}");
     }
 }
 
