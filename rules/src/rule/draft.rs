@@ -41,11 +41,9 @@ pub(super) struct Draft {
     pub(super) name: String,
     pub(super) about: String,
     pub(super) kind: Kind,
+    /// One at least, and one unless the function takes several.
     pub(super) of: Vec<Taken>,
-    /// `less`, `to` or `against`.
-    pub(super) others: Vec<Taken>,
-    pub(super) quantile: f64,
-    pub(super) over: Option<Over>,
+    pub(super) form: Form,
     pub(super) by: Vec<String>,
     pub(super) by_place: Place,
     pub(super) member: Option<Vec<String>>,
@@ -58,6 +56,47 @@ pub(super) struct Draft {
     pub(super) boundary_place: Place,
     pub(super) unit: String,
     pub(super) unit_place: Place,
+}
+
+/// What a rule has by its function.
+#[derive(Clone, Debug)]
+pub(super) enum Form {
+    Mean,
+    Sum,
+    Max(Option<Over>),
+    Min(Option<Over>),
+    /// The parts, one at least.
+    Residual(Vec<Taken>),
+    /// What is divided by.
+    Ratio(Taken),
+    Quantile(f64, Over),
+    Integrate(Over),
+    Increase(Over),
+    /// The counter.
+    Check(Taken, Over),
+}
+
+impl Form {
+    /// The inputs beside `of`.
+    pub(super) fn others(&self) -> &[Taken] {
+        match self {
+            Form::Residual(parts) => parts,
+            Form::Ratio(other) | Form::Check(other, _) => std::slice::from_ref(other),
+            _ => &[],
+        }
+    }
+
+    /// The windows that it states.
+    pub(super) const fn over(&self) -> Option<Over> {
+        match self {
+            Form::Max(over) | Form::Min(over) => *over,
+            Form::Quantile(_, over)
+            | Form::Integrate(over)
+            | Form::Increase(over)
+            | Form::Check(_, over) => Some(*over),
+            Form::Mean | Form::Sum | Form::Residual(_) | Form::Ratio(_) => None,
+        }
+    }
 }
 
 /// A selector and where it stands.
@@ -91,7 +130,7 @@ pub(super) fn read(node: &Node, faults: &mut Faults) -> Option<Draft> {
     let unit = fields.must("unit", unit::EXPECTED, faults, scalar::unit_text);
     // What follows needs to know the function.
     let kind = kind?;
-    let (others, quantile, over) = of_kind(&fields, kind, faults);
+    let form = form(&fields, kind, faults);
     let of = of?;
     if of.len() != 1 && !kind.takes_several() {
         let expected = "one selector, as lists are for sum, max and min";
@@ -107,9 +146,7 @@ pub(super) fn read(node: &Node, faults: &mut Faults) -> Option<Draft> {
         about: about.unwrap_or_default(),
         kind,
         of,
-        others,
-        quantile,
-        over,
+        form: form?,
         by: by?,
         by_place: fields.key_place("by"),
         member,
@@ -126,12 +163,7 @@ pub(super) fn read(node: &Node, faults: &mut Faults) -> Option<Draft> {
 }
 
 /// What only some functions have: the other inputs, the quantile, the windows.
-fn of_kind(
-    fields: &Fields<'_>,
-    kind: Kind,
-    faults: &mut Faults,
-) -> (Vec<Taken>, f64, Option<Over>) {
-    let word = kind.as_str();
+fn form(fields: &Fields<'_>, kind: Kind, faults: &mut Faults) -> Option<Form> {
     for (key, expected) in [
         ("less", "it in residual only"),
         ("to", "it in ratio only"),
@@ -140,36 +172,38 @@ fn of_kind(
         ("over", "it in quantile, integrate, increase, check, max and min only"),
     ] {
         if fields.get(key).is_some() && !kind.has(key) {
-            let fault = Fault::Elsewhere { key: key.to_owned(), function: word, expected };
+            let fault = Fault::Elsewhere { key: key.to_owned(), function: kind.as_str(), expected };
             faults.push(fields.key_place(key), fault);
         }
     }
-    let (key, expected) = match kind {
-        Kind::Residual => ("less", "the parts that are taken from the whole"),
-        Kind::Ratio => ("to", "what is divided by"),
-        Kind::Check => ("against", "the energy counter"),
-        _ => ("", ""),
+    if kind.needs_windows() {
+        fields.need("over", "windows such as {every: 1m}", faults);
+    }
+    let windows = fields.get("over").filter(|_| kind.has("over"));
+    let windows = windows.and_then(|node| over(node, faults));
+    let mut other = |key, expected| {
+        let node = fields.need(key, expected, faults)?;
+        one(key, node, faults)
     };
-    let mut others = Vec::new();
-    if let Some(node) = (!key.is_empty()).then(|| fields.need(key, expected, faults)).flatten() {
-        others = match kind {
-            Kind::Residual => taken(key, node, faults),
-            _ => one(key, node, faults).into_iter().collect(),
-        };
-    }
-    let mut level = f64::NAN;
-    if kind == Kind::Quantile {
-        let read = fields.must("quantile", "a number from 0 to 1", faults, scalar::quantile);
-        level = read.unwrap_or(level);
-    }
-    let mut windows = None;
-    if kind.has("over") {
-        if kind.needs_windows() {
-            fields.need("over", "windows such as {every: 1m}", faults);
+    Some(match kind {
+        Kind::Mean => Form::Mean,
+        Kind::Sum => Form::Sum,
+        Kind::Max => Form::Max(windows),
+        Kind::Min => Form::Min(windows),
+        Kind::Residual => {
+            let node = fields.need("less", "the parts that are taken from the whole", faults)?;
+            Form::Residual(taken("less", node, faults))
         }
-        windows = fields.get("over").and_then(|node| over(node, faults));
-    }
-    (others, level, windows)
+        Kind::Ratio => Form::Ratio(other("to", "what is divided by")?),
+        Kind::Quantile => {
+            let expected = "a number from 0 to 1";
+            let level = fields.must("quantile", expected, faults, scalar::quantile)?;
+            Form::Quantile(level, windows?)
+        }
+        Kind::Integrate => Form::Integrate(windows?),
+        Kind::Increase => Form::Increase(windows?),
+        Kind::Check => Form::Check(other("against", "the energy counter")?, windows?),
+    })
 }
 
 /// A selector, or a list of them.

@@ -4,7 +4,7 @@
 //! to all of them together to the result, and the first that fails is the fault of the rule.
 
 use super::breach::{Breach, Covering};
-use super::draft::Draft;
+use super::draft::{Draft, Form};
 use super::fault::{Fault, Faults, Meant, Place};
 use super::input::{Above, Known};
 use super::kind::Kind;
@@ -25,11 +25,12 @@ pub(super) fn rule(
     faults: &mut Faults,
 ) -> Option<Rule> {
     let mut inputs = Vec::new();
-    for taken in draft.of.iter().chain(&draft.others) {
+    let taken = || draft.of.iter().chain(draft.form.others());
+    for taken in taken() {
         let found = above.find(taken);
         inputs.extend(faults.keep(taken.place, found).flatten());
     }
-    if inputs.len() < draft.of.len() + draft.others.len() {
+    if inputs.len() < taken().count() {
         return None;
     }
     if let Some(member) = &draft.member {
@@ -55,7 +56,7 @@ fn with_node(labels: &[String]) -> Vec<String> {
     labels
 }
 
-/// Puts the function together. The draft has as many inputs of each kind as the function takes.
+/// Puts the rule together.
 fn built(draft: &Draft, inputs: Vec<Known>, over: Option<Over>) -> Rule {
     let function = function(draft, inputs, over);
     let require = draft.require.unwrap_or_else(|| draft.kind.require(over.is_some()));
@@ -72,25 +73,22 @@ fn built(draft: &Draft, inputs: Vec<Known>, over: Option<Over>) -> Rule {
     }
 }
 
+/// Puts the function together, of the inputs of the draft in their order: as many as its form has.
 fn function(draft: &Draft, inputs: Vec<Known>, over: Option<Over>) -> Function {
     let mut of: Vec<_> = inputs.into_iter().map(|known| known.input).collect();
     let mut others = of.split_off(draft.of.len());
-    let quantile = draft.quantile;
-    match (draft.kind, over) {
-        (Kind::Max, over) => Function::Max { of, over },
-        (Kind::Min, over) => Function::Min { of, over },
-        (Kind::Mean, _) => Function::Mean { of: of.remove(0) },
-        (Kind::Residual, _) => Function::Residual { of: of.remove(0), less: others },
-        (Kind::Ratio, _) => Function::Ratio { of: of.remove(0), to: others.remove(0) },
-        (Kind::Quantile, Some(over)) => Function::Quantile { of: of.remove(0), quantile, over },
-        (Kind::Integrate, Some(over)) => Function::Integrate { of: of.remove(0), over },
-        (Kind::Increase, Some(over)) => Function::Increase { of: of.remove(0), over },
-        (Kind::Check, Some(over)) => {
+    match draft.form {
+        Form::Sum => Function::Sum { of, over },
+        Form::Max(_) => Function::Max { of, over },
+        Form::Min(_) => Function::Min { of, over },
+        Form::Mean => Function::Mean { of: of.remove(0) },
+        Form::Residual(_) => Function::Residual { of: of.remove(0), less: others },
+        Form::Ratio(_) => Function::Ratio { of: of.remove(0), to: others.remove(0) },
+        Form::Quantile(quantile, over) => Function::Quantile { of: of.remove(0), quantile, over },
+        Form::Integrate(over) => Function::Integrate { of: of.remove(0), over },
+        Form::Increase(over) => Function::Increase { of: of.remove(0), over },
+        Form::Check(_, over) => {
             Function::Check { of: of.remove(0), against: others.remove(0), over }
-        }
-        // What needs windows has them, or the draft was refused.
-        (Kind::Sum | Kind::Quantile | Kind::Integrate | Kind::Increase | Kind::Check, over) => {
-            Function::Sum { of, over }
         }
     }
 }
@@ -172,7 +170,7 @@ impl Meaning<'_> {
             let (one, other_name) = (first.name(), other.name());
             return Err((other.place, Breach::Windows { one, other: other_name }));
         }
-        if let Some(Over::Aligned { length, .. }) = self.draft.over {
+        if let Some(Over::Aligned { length, .. }) = self.draft.form.over() {
             for known in self.inputs {
                 if let Averaging::Mean { window_s } = known.input.averaging
                     && length.as_secs_f64() < window_s
@@ -184,10 +182,10 @@ impl Meaning<'_> {
         }
         let Timing { every, gap, .. } = self.timing;
         let results = self.inputs.iter().find(|known| matches!(known.input.from, From::Rule(_)));
-        if let Some(known) = results.filter(|_| self.draft.over.is_some() && every > gap) {
+        if let Some(known) = results.filter(|_| self.draft.form.over().is_some() && every > gap) {
             return Err((known.place, Breach::Gap { name: known.name(), every, gap }));
         }
-        Ok(self.draft.over.or(first.over))
+        Ok(self.draft.form.over().or(first.over))
     }
 
     /// Guards that the function can keep.
