@@ -10,10 +10,10 @@ use sha2::{Digest, Sha256};
 use super::yaml::{Node, Value};
 use super::{From, Rule, Timing};
 
-/// So many hexadecimal digits of the SHA-256: among a million rules two are alike once in thirty million times.
+/// So many hexadecimal digits of the SHA-256: that two of a million rules are alike has a chance of one in thirty million.
 const DIGITS: usize = 16;
 
-/// Key by key what decides nothing.
+/// The key whose value decides nothing.
 const WORDS: &str = "about";
 
 /// The hash of a rule that stands in `node`, over rules and `inputs` that it takes.

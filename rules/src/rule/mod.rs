@@ -92,7 +92,7 @@ pub struct Rule {
     pub boundary: Boundary,
     /// The unit of the result as the file gives it: `W`, `J`, `1`, `tokens/J`.
     pub unit: String,
-    /// The first 16 hexadecimal digits of the SHA-256 of the rule's own text and the file's timing.
+    /// 16 hexadecimal digits of a SHA-256 of all that decides a value: `docs/rules.md` says of which text.
     pub hash: String,
 }
 
