@@ -53,10 +53,6 @@ impl Trapezoid {
         }
     }
 
-    pub(crate) const fn window(&self) -> Window {
-        self.window
-    }
-
     /// Takes two neighbours, the later second.
     pub(crate) fn take(&mut self, previous: Reading, current: Reading, limits: Limits) {
         let (start_s, end_s) = (self.window.start_s(), self.window.end_s());
