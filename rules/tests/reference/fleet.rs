@@ -6,7 +6,7 @@ use wattscribe_rules::State;
 use wattscribe_rules::rule::{From, Over, Rule, RuleSet};
 
 use super::integral::Stretch;
-use super::member::{Selected, of_results, seen};
+use super::member::{Selected, of_results, seen, takes};
 use super::node::{Recorded, adds_windows, micros};
 use super::number::seconds;
 use super::result::{Member, Outcome, Row, When, of_instant};
@@ -22,7 +22,7 @@ pub(crate) fn evaluate(rules: &RuleSet, nodes: &[Recorded], of_nodes: &[Row]) ->
     let recorded = || nodes.iter().filter(|node| !node.ended);
     instants.retain(|at_us| recorded().all(|node| node.is_settled(*at_us)));
     for at_us in instants {
-        let blank = nodes.iter().filter(|node| is_blank(node, at_us)).count();
+        let blank = nodes.iter().filter(|node| is_blank(rules, node, at_us)).count();
         for (index, rule) in rules.rules.iter().enumerate() {
             if rule.is_of_node() {
                 continue;
@@ -49,7 +49,7 @@ pub(crate) fn evaluate(rules: &RuleSet, nodes: &[Recorded], of_nodes: &[Row]) ->
             }));
         }
     }
-    let blank = nodes.iter().filter(|node| is_blank(node, i64::MAX / 2)).count();
+    let blank = nodes.iter().filter(|node| is_blank(rules, node, i64::MAX / 2)).count();
     for (index, rule) in rules.rules.iter().enumerate() {
         if !rule.is_of_node() && adds_windows(rules, rule) {
             made.extend(sums(index, rule, of_nodes, i64::MAX, None, blank));
@@ -58,10 +58,17 @@ pub(crate) fn evaluate(rules: &RuleSet, nodes: &[Recorded], of_nodes: &[Row]) ->
     made
 }
 
-/// Whether nothing but failures is known of a target.
-fn is_blank(node: &Recorded, at_us: i64) -> bool {
+/// Whether nothing is known yet of a target that is scraped.
+fn is_blank(rules: &RuleSet, node: &Recorded, at_us: i64) -> bool {
     let counting = node.counting(at_us);
-    !counting.is_empty() && counting.iter().all(|scrape| scrape.page.is_none())
+    let is_past = |at_s: f64| at_s <= seconds(at_us);
+    let inputs = || rules.rules.iter().flat_map(Rule::inputs);
+    let is_taken = |reading: &&Reading| inputs().any(|input| takes(input, &node.node, reading));
+    let first = counting.iter().find_map(|told| Some((told.start_s, told.page.as_ref()?)));
+    let is_known = first.is_some_and(|(start_s, page)| {
+        is_past(start_s) && page.iter().filter(is_taken).all(|reading| is_past(reading.at_s))
+    });
+    counting.iter().any(|told| is_past(told.start_s)) && !is_known
 }
 
 fn groups(rule: &Rule, rows: &[Row], until_us: i64) -> Vec<(Labels, Vec<Selected>)> {

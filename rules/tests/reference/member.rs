@@ -38,6 +38,15 @@ pub(crate) fn keep(labels: &Labels, names: &[String]) -> Labels {
     kept.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
+/// Whether an input takes a series of a node.
+pub(crate) fn takes(input: &Input, node: &str, reading: &Reading) -> bool {
+    let label = |name: &str| match name {
+        Rule::NODE => Some(node),
+        name => reading.labels.get(name).map(String::as_str),
+    };
+    reading.from == input.from && input.selector.takes(&reading.metric, label)
+}
+
 /// The members of one input among what was scraped, in the order of their labels.
 pub(crate) fn of_page(
     place: usize,
@@ -49,11 +58,7 @@ pub(crate) fn of_page(
     let mut members: BTreeMap<(String, String), Selected> = BTreeMap::new();
     for (scrape, told) in scrapes.iter().enumerate() {
         for reading in told.page.iter().flatten() {
-            let label = |name: &str| match name {
-                Rule::NODE => Some(node),
-                name => reading.labels.get(name).map(String::as_str),
-            };
-            if reading.from != input.from || !input.selector.takes(&reading.metric, label) {
+            if !takes(input, node, reading) {
                 continue;
             }
             let group = keep(&reading.labels, by);

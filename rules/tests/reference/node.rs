@@ -40,22 +40,23 @@ impl Recorded {
 
     /// The scrapes that count for an instant.
     pub(crate) fn counting(&self, at_us: i64) -> &[Told] {
+        let mut reached_s = f64::NEG_INFINITY;
         let mut count = 0;
         for scrape in &self.scrapes {
             let late = scrape.start_s > seconds(at_us + self.lateness_us);
-            let of_a_later_recording = scrape.begins_session && scrape.start_s > seconds(at_us);
-            if late || of_a_later_recording {
+            let settled_at_end = seconds(at_us) <= reached_s;
+            let to_come = scrape.start_s > seconds(at_us) || settled_at_end;
+            if late || (scrape.begins_session && to_come) {
                 break;
             }
+            reached_s = reached_s.max(scrape.start_s);
             count += 1;
         }
         &self.scrapes[..count]
     }
 
     pub(crate) fn is_settled(&self, at_us: i64) -> bool {
-        let passed = |scrape: &Told| scrape.start_s > seconds(at_us + self.lateness_us);
-        self.scrapes.iter().any(passed)
-            || self.scrapes.last().is_some_and(|last| seconds(at_us) <= last.start_s)
+        self.scrapes.iter().any(|scrape| seconds(at_us) <= scrape.start_s)
     }
 
     /// Every instant that can have a result, the first first.
