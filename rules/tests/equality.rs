@@ -2,12 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "the helpers of a test fail it by panicking")]
 
 mod family;
+mod feed;
 mod history;
 mod reference;
 mod stream;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -16,6 +19,27 @@ use wattscribe_rules::rule::read;
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+
+    #[test]
+    fn the_engine_is_the_reference(
+        file in family::files(),
+        history in stream::histories(),
+        turns in vec(any::<usize>(), 0..120),
+    ) {
+        let rules = Arc::new(read(&file).unwrap());
+        let expected = lines(&reference::evaluate(&rules, &history));
+        for (way, rows) in [
+            ("target by target", feed::whole(&rules, &history, &[])),
+            ("as it comes", feed::whole(&rules, &history, &turns)),
+            ("each node apart", feed::apart(&rules, &history)),
+        ] {
+            let found = lines(&rows);
+            let missing: Vec<_> = expected.difference(&found).take(4).collect();
+            let wrong: Vec<_> = found.difference(&expected).take(4).collect();
+            prop_assert!(found == expected && rows.len() == expected.len(),
+                "{way}\n{file}\nexpected {missing:#?}\nfound {wrong:#?}");
+        }
+    }
 
     /// What every row of the reference keeps, whatever the rule: it is the yardstick, so it is measured first.
     #[test]
@@ -70,6 +94,11 @@ fn everything_is_reached() {
     for expected in REACHED.into_iter().chain(Withheld::ALL.map(Withheld::as_str)) {
         assert!(reached.contains(expected), "{expected} is not among {reached:?}");
     }
+}
+
+/// Rows to the bit: a double is written so that it reads back as itself.
+fn lines(rows: &[Derived]) -> BTreeSet<String> {
+    rows.iter().map(|row| format!("{row:?}")).collect()
 }
 
 /// What is wrong with a row on its own.

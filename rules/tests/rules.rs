@@ -2,11 +2,13 @@
 //! from the engine, and from the engine in every way that it can be fed.
 #![allow(clippy::unwrap_used, reason = "the helpers of a test fail it by panicking")]
 
+mod feed;
 mod history;
 mod reference;
 mod script;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use script::{Case, expect::written, parse};
 use wattscribe_rules::engine::Derived;
@@ -36,8 +38,16 @@ fn check(case: &Case) -> Option<String> {
         Ok(rules) => rules,
         Err(errors) => return Some(format!("{}\n{errors:#?}", case.file())),
     };
-    let rows = reference::evaluate(&rules, &case.history);
-    missed(case, &rules, &rows)
+    let rules = Arc::new(rules);
+    let turns: Vec<usize> = (0..200).map(|turn| turn * 7 / 3).collect();
+    [
+        ("reference", reference::evaluate(&rules, &case.history)),
+        ("engine, target by target", feed::whole(&rules, &case.history, &[])),
+        ("engine, as it comes", feed::whole(&rules, &case.history, &turns)),
+        ("engines of each node", feed::apart(&rules, &case.history)),
+    ]
+    .into_iter()
+    .find_map(|(way, rows)| Some(format!("{way}: {}", missed(case, &rules, &rows)?)))
 }
 
 fn missed(case: &Case, rules: &RuleSet, rows: &[Derived]) -> Option<String> {

@@ -69,11 +69,15 @@ pub(crate) fn of_window(rule: &Rule, sides: &[Side], window: Stretch) -> Outcome
         enough && matches!(rule.function, Function::Integrate { .. } | Function::Check { .. });
     let bound =
         |of: fn(&Energy) -> f64| bounded.then(|| sum(&energies.iter().map(of).collect::<Vec<_>>()));
-    let check = matches!(rule.function, Function::Check { .. }) && !crowded;
-    let counter = parts.iter().find_map(|part| match part {
-        Part::Counter(Gain::Joules(joules)) if check => Some(*joules),
+    let check = matches!(rule.function, Function::Check { .. });
+    let mut counters = parts.iter().filter_map(|part| match part {
+        Part::Counter(gain) if check => Some(*gain),
         _ => None,
     });
+    let counter = match (counters.next(), counters.next()) {
+        (Some(Gain::Joules(joules)), None) => Some(joules),
+        _ => None,
+    };
     let (low, high) = (bound(|energy| energy.low), bound(|energy| energy.high));
     let anew = parts.iter().any(|part| matches!(part, Part::Counter(Gain::BeganAnew)));
     let contradicts = check
