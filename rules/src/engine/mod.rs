@@ -14,7 +14,7 @@ pub mod scrape;
 pub mod sockets;
 pub mod whole;
 
-mod clock;
+pub(crate) mod clock;
 mod group;
 mod labels;
 mod ordered;

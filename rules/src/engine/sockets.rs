@@ -41,6 +41,8 @@ pub struct SocketRow<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct SocketSeries {
     sockets: Vec<Socket>,
+    /// Series that had a number before all rows that come.
+    remembered: Vec<SeriesId>,
 }
 
 /// How many columns are readings.
@@ -66,6 +68,11 @@ impl SocketSeries {
         SocketSeries::default()
     }
 
+    /// Says that a series had a number before all rows that come: from then on a row without one is a reading.
+    pub fn remember(&mut self, series: SeriesId) {
+        self.remembered.push(series);
+    }
+
     /// Adds to `observed` the readings of a row that a rule of the node takes.
     pub fn observe(
         &mut self,
@@ -75,7 +82,7 @@ impl SocketSeries {
     ) {
         let is_of = |socket: &Socket| socket.id == row.socket && socket.source == row.source;
         let place = self.sockets.iter().position(is_of).unwrap_or_else(|| {
-            self.sockets.push(Socket::of(node, row));
+            self.sockets.push(Socket::of(node, row, &self.remembered));
             self.sockets.len() - 1
         });
         let socket = &mut self.sockets[place];
@@ -100,7 +107,7 @@ impl SocketSeries {
 }
 
 impl Socket {
-    fn of(node: &mut NodeEngine, row: &SocketRow<'_>) -> Socket {
+    fn of(node: &mut NodeEngine, row: &SocketRow<'_>, remembered: &[SeriesId]) -> Socket {
         let mut series = [None; COLUMNS];
         for (column, series) in series.iter_mut().enumerate() {
             *series = named(row.source, column).and_then(|(metric, label, value)| {
@@ -114,7 +121,7 @@ impl Socket {
                 node.series(From::Sockets, metric, &labels)
             });
         }
-        let mut was_read = [false; COLUMNS];
+        let mut was_read = series.map(|series| series.is_some_and(|id| remembered.contains(&id)));
         was_read[0] = true;
         Socket { source: row.source.to_owned(), id: row.socket, series, was_read }
     }

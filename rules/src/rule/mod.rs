@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::averaging::Averaging;
 use crate::boundary::Boundary;
+use crate::engine::clock::{ceil_to, whole_us};
 
 pub mod breach;
 pub mod fault;
@@ -53,6 +54,20 @@ pub struct RuleSet {
     pub rules: Vec<Rule>,
 }
 
+impl RuleSet {
+    /// How long before the instant of a result a reading may lie on which it depends, named windows aside.
+    pub fn reach(&self) -> Duration {
+        let length = |rule: &Rule| match rule.over() {
+            Some(Over::Aligned { length, .. }) => *length,
+            Some(Over::Named) | None => Duration::ZERO,
+        };
+        let longest = self.rules.iter().map(length).max().unwrap_or_default();
+        let Timing { every, look_back, lateness, gap } = self.timing;
+        // A window is settled up to an instant after its end and the gap, and a neighbour before it may be a gap away.
+        longest + gap * 2 + every * 2 + look_back + lateness
+    }
+}
+
 /// When a rule is evaluated, and what it sees then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
@@ -70,6 +85,16 @@ impl Default for Timing {
     fn default() -> Timing {
         let seconds = Duration::from_secs;
         Timing { every: seconds(1), look_back: seconds(5), lateness: seconds(2), gap: seconds(3) }
+    }
+}
+
+impl Timing {
+    /// The instant at which a result is settled, in Unix microseconds, by its time and whether it is of a window.
+    pub fn settled_us(&self, at_us: i64, is_of_window: bool) -> i64 {
+        if !is_of_window {
+            return at_us;
+        }
+        ceil_to(at_us.saturating_add(whole_us(self.gap)), whole_us(self.every).max(1))
     }
 }
 
