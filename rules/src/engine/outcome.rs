@@ -81,11 +81,17 @@ pub(crate) fn outcome(rule: &Rule, inputs: &[Vec<Given>], scope: Scope) -> Outco
         (members().count(), members().filter(|given| given.reports()).count());
     let enough = is_enough(rule, inputs, expected, reporting);
     let counter = match rule.function {
-        Function::Check { .. } => inputs.get(1).and_then(|against| numbers(against).next()),
+        Function::Check { .. } => match inputs.get(1).map(Vec::as_slice) {
+            Some([of_one]) => of_one.value.ok(),
+            _ => None,
+        },
         _ => None,
     };
     let spread = spread(rule, inputs, scope);
-    let coverage = coverage(rule, inputs, scope);
+    let coverage = match scope {
+        Scope::Instant => reporting as f64 / expected as f64,
+        Scope::Window { whole } => coverage(rule, inputs, whole),
+    };
     let bounds = if enough { bounds(rule, inputs) } else { None };
     let outcome = Outcome {
         value: Err((shared_state(members()), Withheld::Members)),
@@ -211,15 +217,11 @@ fn spread(rule: &Rule, inputs: &[Vec<Given>], scope: Scope) -> Option<Spread> {
     (scope == Scope::Instant && spread.members > 1).then_some(spread)
 }
 
-/// What is covered of what there is to cover.
-fn coverage(rule: &Rule, inputs: &[Vec<Given>], scope: Scope) -> f64 {
+/// What is covered of a window, where a member that covers all of it covers `whole`.
+fn coverage(rule: &Rule, inputs: &[Vec<Given>], whole: f64) -> f64 {
     let of = match rule.function {
         Function::Check { .. } => inputs.get(..1).unwrap_or_default(),
         _ => inputs,
-    };
-    let whole = match scope {
-        Scope::Instant => 1.0,
-        Scope::Window { whole } => whole,
     };
     let members: usize = of.iter().map(Vec::len).sum();
     if of.iter().flatten().all(|given| given.covered == whole) {
