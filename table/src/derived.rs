@@ -52,3 +52,22 @@ table! {
 }
 
 impl Table for DerivedRow {}
+
+table! {
+    /// The columns of `derived` from which a resumed recorder learns how far its rules came.
+    pub struct DerivedTime: "derived" sorted by [node, timestamp_us] {
+        /// See [`DerivedRow::timestamp_us`].
+        timestamp_us: i64 as Time("timestamp"),
+        /// See [`DerivedRow::start_us`].
+        start_us: Option<i64> as Time("start"),
+        /// See [`DerivedRow::node`].
+        node: Option<String>,
+    }
+}
+
+impl From<DerivedRow> for DerivedTime {
+    fn from(row: DerivedRow) -> DerivedTime {
+        let DerivedRow { timestamp_us, start_us, node, .. } = row;
+        DerivedTime { timestamp_us, start_us, node }
+    }
+}

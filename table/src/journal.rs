@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, DiskError, GrowingFile};
 use crate::{
-    CpuPower, CpuSample, DerivedRow, LongReading, Row, RuleMember, Scrape, ScrapeNumber,
-    ScrapeOutcome,
+    CpuPower, CpuSample, DerivedRow, DerivedTime, LongReading, Row, RuleMember, Scrape,
+    ScrapeNumber, ScrapeOutcome,
 };
 
 const MAGIC: [u8; 8] = *b"wattscrb";
@@ -119,6 +119,9 @@ journaled!(ScrapeOutcome, Scrape, |record: Box<ScrapeRecord>| {
     vec![ScrapeOutcome { target: record.scrape.target, outcome: record.scrape.outcome }]
 });
 journaled!(DerivedRow, Rules, |record: RuleRecord| record.derived);
+journaled!(DerivedTime, Rules, |record: RuleRecord| {
+    record.derived.into_iter().map(DerivedTime::from).collect()
+});
 journaled!(RuleMember, Rules, |record: RuleRecord| record.members);
 
 /// A segment that could not be written or read.

@@ -28,7 +28,7 @@ mod table;
 
 pub use column::CellError;
 pub use cpu_sample::{CpuPower, CpuSample, SocketRead};
-pub use derived::DerivedRow;
+pub use derived::{DerivedRow, DerivedTime};
 pub use disk::DiskError;
 pub use energy_window::EnergyWindow;
 pub use journal::{
@@ -41,8 +41,8 @@ pub use part::{PartError, PartReader, PartWriter, Simulated, write_part};
 pub use reading::LongReading;
 pub use recording::{Recording, open_any};
 pub use replay::{
-    CsvPieces, Piece, Pieces, SampleMark, SampleSeries, ScrapeMark, SocketMark, SocketSeries,
-    TargetPiece,
+    CsvPieces, DerivedRows, Extent, Extents, FleetRules, Piece, Pieces, RunTail, SampleMark,
+    SampleSeries, ScrapeMark, SocketMark, SocketSeries, TargetPiece, TargetRules,
 };
 pub use rule_member::RuleMember;
 pub use run::{

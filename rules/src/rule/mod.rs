@@ -3,6 +3,7 @@
 //! Pure data. [`read`](crate::rule::read) makes it from text and refuses what has no meaning, so whoever holds a
 //! [`RuleSet`] holds one that can be evaluated.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::averaging::Averaging;
@@ -16,7 +17,7 @@ pub mod selector;
 
 mod catalogue;
 mod draft;
-mod duration;
+pub(crate) mod duration;
 mod fields;
 mod hash;
 mod input;
@@ -55,6 +56,13 @@ pub struct RuleSet {
 }
 
 impl RuleSet {
+    /// The metrics of pages that some rule takes: they are recorded as they stand there.
+    pub fn metrics_of_pages(&self) -> BTreeSet<&str> {
+        let inputs = self.rules.iter().flat_map(Rule::inputs);
+        let of_pages = inputs.filter(|input| input.from == From::Page);
+        of_pages.map(|input| input.selector.metric.as_str()).collect()
+    }
+
     /// How long before the instant of a result a reading may lie on which it depends, named windows aside.
     pub fn reach(&self) -> Duration {
         let length = |rule: &Rule| match rule.over() {

@@ -34,6 +34,11 @@ impl CsvPieces {
         CsvPieces { csv, open: HashMap::new(), has_ended: false }
     }
 
+    /// Whether all lines are read.
+    pub fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
     /// What had to be left out: complete once the iterator has ended.
     pub fn warnings(&self) -> Vec<String> {
         self.csv.issues().iter().map(ToString::to_string).collect()

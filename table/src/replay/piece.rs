@@ -51,8 +51,15 @@ pub struct SocketSeries {
 }
 
 impl TargetPiece {
-    fn of(target: &Arc<str>) -> TargetPiece {
+    fn empty(target: &Arc<str>) -> TargetPiece {
         TargetPiece { target: Arc::clone(target), ..TargetPiece::default() }
+    }
+
+    /// A record of the journal alone, with those samples whose metric is wanted.
+    pub fn of_record(record: &ScrapeRecord, wants: &dyn Fn(&str) -> bool) -> TargetPiece {
+        let mut builder = Builder::default();
+        builder.record(record, wants);
+        builder.finish(Vec::new()).targets.pop().unwrap_or_default()
     }
 
     /// Puts everything in order. Rows come sorted by series, so that this mostly merges.
@@ -80,7 +87,7 @@ impl Builder {
             return *place;
         }
         let name = self.text(name);
-        self.targets.push(TargetPiece::of(&name));
+        self.targets.push(TargetPiece::empty(&name));
         self.places.insert(name, self.targets.len() - 1);
         self.targets.len() - 1
     }
@@ -121,7 +128,7 @@ impl Builder {
     }
 
     /// Adds a record of the journal.
-    pub(super) fn record(&mut self, record: &ScrapeRecord, wants: impl Fn(&str) -> bool) {
+    pub(super) fn record(&mut self, record: &ScrapeRecord, wants: &dyn Fn(&str) -> bool) {
         let place = self.target(&record.scrape.target);
         self.at(place).scrapes.push(ScrapeMark::from(&record.scrape));
         for row in &record.cpu {

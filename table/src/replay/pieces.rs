@@ -3,6 +3,7 @@
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::path::Path;
 
+use super::extent::Extents;
 use super::parts;
 use super::piece::{Builder, Piece};
 use crate::journal::{JournalError, SegmentReader, Tail};
@@ -62,21 +63,88 @@ impl Pieces {
     /// # Errors
     /// A part that cannot be read.
     pub fn since(mut self, start_us: i64) -> Result<Pieces, ReadError> {
-        let is_older = |(number, kind): &(u64, Kind)| -> Result<bool, ReadError> {
-            let path = self.paths.part::<Scrape>(*number);
-            let latest_us = match kind {
-                Kind::Parts => latest_us::<Scrape>(&path, "timestamp")?,
-                Kind::Segment => None,
-            };
-            Ok(latest_us.is_some_and(|latest_us| latest_us < start_us))
-        };
-        // Time goes on from piece to piece, so the first that is older ends the search.
+        // Time goes on from piece to piece, so the last that is older ends the search.
         let mut first = self.pieces.len();
-        while first > 0 && !is_older(&self.pieces[first - 1])? {
+        while first > 0 && self.latest_us(first - 1)?.is_none_or(|latest_us| latest_us >= start_us)
+        {
             first -= 1;
         }
         self.pieces.drain(..first);
         Ok(self)
+    }
+
+    /// Leaves out those behind the first with a scrape that began at or after a time, in Unix microseconds.
+    ///
+    /// # Errors
+    /// A part that cannot be read.
+    pub fn until(mut self, start_us: i64) -> Result<Pieces, ReadError> {
+        let mut count = 0;
+        while count < self.pieces.len() {
+            count += 1;
+            if self.latest_us(count - 1)?.is_some_and(|latest_us| latest_us >= start_us) {
+                break;
+            }
+        }
+        self.pieces.truncate(count);
+        Ok(self)
+    }
+
+    /// Leaves out what is not in Parquet yet.
+    #[must_use]
+    pub fn archived(mut self) -> Pieces {
+        self.pieces.retain(|(_, kind)| *kind == Kind::Parts);
+        self
+    }
+
+    /// When the latest scrape of a piece began; `None` where no footer says so.
+    fn latest_us(&self, place: usize) -> Result<Option<i64>, ReadError> {
+        let (number, kind) = self.pieces[place];
+        let path = self.paths.part::<Scrape>(number);
+        match kind {
+            Kind::Parts => Ok(latest_us::<Scrape>(&path, "timestamp")?),
+            Kind::Segment => Ok(None),
+        }
+    }
+
+    /// When the latest scrape of all began, in Unix microseconds; `None` when there is none.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn last_us(&self) -> Result<Option<i64>, ReadError> {
+        let Some(last) = self.pieces.len().checked_sub(1) else { return Ok(None) };
+        if let Some(latest_us) = self.latest_us(last)? {
+            return Ok(Some(latest_us));
+        }
+        let piece = self.scrapes(last)?;
+        let scrapes = piece.targets.iter().flat_map(|of| &of.scrapes);
+        Ok(scrapes.map(|scrape| scrape.start_us).max())
+    }
+
+    /// How far each target goes.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn extents(&self) -> Result<Extents, ReadError> {
+        let mut extents = Extents::default();
+        for place in 0..self.pieces.len() {
+            extents.take(place, &self.scrapes(place)?);
+        }
+        Ok(extents)
+    }
+
+    /// The scrapes of one of them without their rows.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn scrapes(&self, place: usize) -> Result<Piece, ReadError> {
+        match self.pieces.get(place) {
+            Some((number, Kind::Parts)) => {
+                let mut builder = Builder::default();
+                parts::scrapes(&self.paths.part::<Scrape>(*number), &mut builder)?;
+                Ok(builder.finish(Vec::new()))
+            }
+            Some((_, Kind::Segment)) | None => self.read(place, &|_| false),
+        }
     }
 
     /// Reads one of them, with those samples whose metric is wanted.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::paths::RunPaths;
 use super::seal::set_aside;
 use crate::journal::{JournalError, Journaled, SegmentReader, Tail};
-use crate::part::{PartError, PartReader};
+use crate::part::{PartError, PartReader, latest_us};
 use crate::{DiskError, Pieces, Row};
 
 /// A run, or a file of one, that could not be read.
@@ -71,6 +71,27 @@ impl RunReader {
     /// # Errors
     /// When the directory cannot be listed. Errors of single files come as items.
     pub fn rows<R: Journaled>(&self) -> Result<RunRows<R>, ReadError> {
+        self.rows_of(|_| Ok(true))
+    }
+
+    /// Those rows, without the parts all of whose times in a column are before `since_us`, in Unix microseconds.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed, or a part's footer cannot be read.
+    pub fn rows_since<R: Journaled>(
+        &self,
+        column: &str,
+        since_us: i64,
+    ) -> Result<RunRows<R>, ReadError> {
+        self.rows_of(|part| {
+            Ok(latest_us::<R>(part, column)?.is_none_or(|latest_us| latest_us >= since_us))
+        })
+    }
+
+    fn rows_of<R: Journaled>(
+        &self,
+        is_wanted: impl Fn(&Path) -> Result<bool, PartError>,
+    ) -> Result<RunRows<R>, ReadError> {
         // In this order a segment that is sealed between the two lists is in both, and one is left out below. The other
         // way round it could be in neither.
         let segments = self.paths.segments()?;
@@ -80,6 +101,11 @@ impl RunReader {
         for number in segments {
             if let Entry::Vacant(free) = pieces.entry(number) {
                 free.insert(Piece::Segment);
+            }
+        }
+        for (number, piece) in std::mem::take(&mut pieces) {
+            if piece == Piece::Segment || is_wanted(&self.paths.part::<R>(number))? {
+                pieces.insert(number, piece);
             }
         }
         let damaged = self.paths.damaged_segments()?.into_iter();
@@ -93,7 +119,7 @@ impl RunReader {
 }
 
 /// Where the rows with one number are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
     Part,
     Segment,

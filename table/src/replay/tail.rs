@@ -1,0 +1,117 @@
+//! What a recorder that continues a recording must know of it: the end of it, scrape by scrape, and of what is before
+//! only names.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
+
+use wattscribe_rules::rule::RuleSet;
+
+use super::pieces::Pieces;
+use crate::{DerivedTime, ReadError, RuleMember, RunReader};
+
+/// A reading is at most this long before its scrape, twice over: a page shows readings of a minute ago.
+const READING_AGE_MAX: Duration = Duration::from_secs(120);
+
+/// The end of a recording, for rules that go on.
+#[derive(Clone, Debug)]
+pub struct RunTail {
+    /// The pieces that hold it.
+    pub pieces: Pieces,
+    /// When it begins, in Unix microseconds: what began before is not taken.
+    pub from_us: i64,
+    /// Only what is settled after this instant follows from the tail alone, in Unix microseconds.
+    pub given_us: i64,
+    /// The series that were met before it.
+    pub members: Vec<RuleMember>,
+    /// Targets that gave a page before it, as far as no series says so.
+    pub paged: BTreeSet<String>,
+    /// The last instant whose results are recorded, in Unix microseconds: of each node, and of the fleet under `None`.
+    recorded_us: BTreeMap<Option<String>, i64>,
+    /// The series that were met in it and are recorded: target, metric and labels.
+    known: HashSet<(String, String, String)>,
+}
+
+impl RunTail {
+    /// Reads what these rules need of a run whose journal is in Parquet. `None` when nothing was recorded yet. These
+    /// targets are polled from now on, every `interval`.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn read(
+        run: &RunReader,
+        rules: &RuleSet,
+        targets: &[&str],
+        interval: Duration,
+    ) -> Result<Option<RunTail>, ReadError> {
+        let all = run.pieces()?.archived();
+        let Some(last_us) = all.last_us()? else { return Ok(None) };
+        let span_us = whole_us(rules.reach() + READING_AGE_MAX + interval);
+        let from_us = last_us.saturating_sub(span_us.saturating_mul(2));
+        let mut tail = RunTail {
+            pieces: all.clone().since(from_us)?,
+            from_us,
+            given_us: last_us.saturating_sub(span_us),
+            members: Vec::new(),
+            paged: BTreeSet::new(),
+            recorded_us: BTreeMap::new(),
+            known: HashSet::new(),
+        };
+        for member in run.rows::<RuleMember>()? {
+            let member = member?;
+            if member.timestamp_us < from_us {
+                tail.members.push(member);
+            } else {
+                tail.known.insert((member.target, member.metric, member.labels));
+            }
+        }
+        for row in run.rows_since::<DerivedTime>("timestamp", from_us)? {
+            let DerivedTime { timestamp_us, start_us, node } = row?;
+            let settled_us = rules.timing.settled_us(timestamp_us, start_us.is_some());
+            let last_us = tail.recorded_us.entry(node).or_insert(i64::MIN);
+            *last_us = settled_us.max(*last_us);
+        }
+        tail.find_paged(&all, targets)?;
+        Ok(Some(tail))
+    }
+
+    /// Looks for pages before the tail of targets of which no series is known, in the latest pieces first.
+    fn find_paged(&mut self, all: &Pieces, targets: &[&str]) -> Result<(), ReadError> {
+        let mut sought: BTreeSet<&str> = targets.iter().copied().collect();
+        for member in &self.members {
+            sought.remove(member.target.as_str());
+        }
+        // The first piece of the tail may begin before the tail does.
+        let mut place = all.len().min(all.len() - self.pieces.len() + 1);
+        while place > 0 && !sought.is_empty() {
+            place -= 1;
+            for of in &all.scrapes(place)?.targets {
+                let mut before = of.scrapes.iter().filter(|of| of.start_us < self.from_us);
+                if before.any(|scrape| scrape.is_ok) && sought.remove(&*of.target) {
+                    self.paged.insert((*of.target).to_owned());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The instant up to which results are recorded, in Unix microseconds: of a node, or of the fleet.
+    pub fn recorded_us(&self, node: Option<&str>) -> i64 {
+        let recorded_us = self.recorded_us.get(&node.map(str::to_owned)).copied();
+        recorded_us.unwrap_or(i64::MIN).max(self.given_us)
+    }
+
+    /// Whether a series that was met in it is recorded as met.
+    pub fn knows(&self, member: &RuleMember) -> bool {
+        // The set is small: few series are met for the first time just before the end.
+        !self.known.is_empty()
+            && self.known.contains(&(
+                member.target.clone(),
+                member.metric.clone(),
+                member.labels.clone(),
+            ))
+    }
+}
+
+fn whole_us(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,208 @@
+//! The rules of one target over its recorded scrapes: the one way from rows to results, while they are recorded and after.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use wattscribe_rules::engine::{
+    Answer, Derived, Explanation, NamedWindow, NodeEngine, Observed, Progress, Scrape, SeriesId,
+    SocketRow, SocketSeries,
+};
+use wattscribe_rules::rule::{From, RuleSet};
+
+use super::mark::{SampleMark, ScrapeMark, SocketMark};
+use super::piece::TargetPiece;
+use crate::RuleMember;
+use crate::column::seconds;
+
+/// The rules of one target.
+#[derive(Debug)]
+pub struct TargetRules {
+    target: Arc<str>,
+    node: NodeEngine,
+    sockets: SocketSeries,
+    before: Option<ScrapeMark>,
+    /// Series that were met, and of these the ones that nobody took out yet.
+    met: HashSet<SeriesId>,
+    members: Vec<RuleMember>,
+    simulated_since_us: Option<i64>,
+    observed_sockets: Vec<Observed>,
+    observed_samples: Vec<Observed>,
+}
+
+impl TargetRules {
+    /// The rules of a target that was not recorded yet. `named` are the windows of `over: named`.
+    pub fn new(rules: Arc<RuleSet>, target: &str, named: &[NamedWindow]) -> TargetRules {
+        TargetRules {
+            target: target.into(),
+            node: NodeEngine::new(rules, target, named),
+            sockets: SocketSeries::new(),
+            before: None,
+            met: HashSet::new(),
+            members: Vec::new(),
+            simulated_since_us: None,
+            observed_sockets: Vec::new(),
+            observed_samples: Vec::new(),
+        }
+    }
+
+    /// Takes the scrapes of a piece that began at or after a time in Unix microseconds; pieces come in their order.
+    pub fn take(&mut self, piece: &TargetPiece, from_us: i64) {
+        let series: Vec<Option<SeriesId>> = piece
+            .sample_series
+            .iter()
+            .map(|of| self.node.series(From::Page, &of.metric, &of.labels))
+            .collect();
+        let (mut samples, mut sockets) = (piece.samples.as_slice(), piece.sockets.as_slice());
+        for scrape in &piece.scrapes {
+            let samples = of_scrape(&mut samples, scrape.seq, |sample| sample.seq);
+            let sockets = of_scrape(&mut sockets, scrape.seq, |socket| socket.seq);
+            if scrape.start_us >= from_us {
+                self.observe_samples(samples, &series);
+                self.observe_sockets(piece, scrape, sockets);
+                self.push(scrape);
+            }
+        }
+    }
+
+    fn observe_samples(&mut self, samples: &[SampleMark], series: &[Option<SeriesId>]) {
+        self.observed_samples.clear();
+        let observed = samples.iter().filter_map(|sample| {
+            let series = series[sample.series as usize]?;
+            let (at_s, value) = (seconds(sample.at_us), Ok(sample.value));
+            Some(Observed { series, at_s, value, since_s: None })
+        });
+        self.observed_samples.extend(observed);
+    }
+
+    fn observe_sockets(&mut self, piece: &TargetPiece, scrape: &ScrapeMark, rows: &[SocketMark]) {
+        self.observed_sockets.clear();
+        for row in rows {
+            if row.is_simulated {
+                self.simulated_since_us.get_or_insert(scrape.start_us);
+            }
+            let of = &piece.socket_series[row.series as usize];
+            let row = SocketRow {
+                at_s: row.at_s,
+                source: &of.source,
+                socket: of.socket,
+                state: row.state,
+                power_w: row.power_w,
+                cpu_rail_w: row.cpu_rail_w,
+                soc_w: row.soc_w,
+                dram_w: row.dram_w,
+                module_w: row.module_w,
+                counter_j: row.counter_j,
+                counter_at_s: row.counter_at_s,
+                counter_since_s: row.counter_since_s,
+            };
+            self.sockets.observe(&mut self.node, &row, &mut self.observed_sockets);
+        }
+    }
+
+    fn push(&mut self, scrape: &ScrapeMark) {
+        let begins_session = self.before.is_some_and(|before| scrape.begins_session_after(&before));
+        self.before = Some(*scrape);
+        let (sockets, samples) = (&self.observed_sockets, &self.observed_samples);
+        let answer = match scrape.is_ok {
+            true => Answer::Page { sockets, samples },
+            false => Answer::Failed,
+        };
+        let start_s = seconds(scrape.start_us);
+        self.node.push(&Scrape { seq: scrape.seq, start_s, begins_session, answer });
+        for observed in sockets.iter().chain(samples) {
+            if self.met.insert(observed.series)
+                && let Some((metric, labels)) = self.node.name_of(observed.series)
+            {
+                self.members.push(RuleMember {
+                    timestamp_us: scrape.start_us,
+                    target: (*self.target).to_owned(),
+                    metric: metric.to_owned(),
+                    labels: labels.to_owned(),
+                    simulated: self.simulated_since_us.is_some(),
+                });
+            }
+        }
+    }
+
+    /// Says that a series was met before all scrapes that come. Returns whether a rule takes it.
+    pub fn remember(&mut self, member: &RuleMember) -> bool {
+        if member.simulated {
+            let since_us = self.simulated_since_us.get_or_insert(member.timestamp_us);
+            *since_us = member.timestamp_us.min(*since_us);
+        }
+        let RuleMember { metric, labels, .. } = member;
+        let of_socket = self.node.series(From::Sockets, metric, labels);
+        let Some(series) = of_socket.or_else(|| self.node.series(From::Page, metric, labels))
+        else {
+            return false;
+        };
+        self.met.insert(series);
+        self.sockets.remember(series);
+        self.node.remember(series);
+        true
+    }
+
+    /// Takes out the series that were met for the first time.
+    pub fn members(&mut self) -> impl Iterator<Item = RuleMember> + '_ {
+        self.members.drain(..)
+    }
+
+    /// The name of the target.
+    pub fn target(&self) -> &Arc<str> {
+        &self.target
+    }
+
+    /// Since the beginning of which scrape the target is simulated, in Unix microseconds.
+    pub fn simulated_since_us(&self) -> Option<i64> {
+        self.simulated_since_us
+    }
+
+    /// See [`NodeEngine::remember_page`].
+    pub fn remember_page(&mut self) {
+        self.node.remember_page();
+    }
+
+    /// See [`NodeEngine::given_until`].
+    pub fn given_until(&mut self, instant_us: i64) {
+        self.node.given_until(instant_us);
+    }
+
+    /// Ends the recording of the target.
+    pub fn finish(&mut self) {
+        self.node.finish();
+    }
+
+    /// See [`NodeEngine::derived`].
+    pub fn derived(&mut self) -> impl Iterator<Item = Derived> + '_ {
+        self.node.derived()
+    }
+
+    /// See [`NodeEngine::explain`].
+    pub fn explain(&mut self, rule: usize, at_us: i64) {
+        self.node.explain(rule, at_us);
+    }
+
+    /// See [`NodeEngine::explanations`].
+    pub fn explanations(&mut self) -> impl Iterator<Item = Explanation> + '_ {
+        self.node.explanations()
+    }
+
+    /// See [`NodeEngine::progress`].
+    pub fn progress(&self) -> Progress {
+        self.node.progress()
+    }
+
+    /// The engine, for what it remembers.
+    pub fn engine(&self) -> &NodeEngine {
+        &self.node
+    }
+}
+
+/// Cuts off what belongs to a scrape, and what comes before it and belongs to none.
+fn of_scrape<'a, T>(rest: &mut &'a [T], seq: u64, seq_of: impl Fn(&T) -> u64) -> &'a [T] {
+    let begin = rest.iter().take_while(|row| seq_of(row) < seq).count();
+    let length = rest[begin..].iter().take_while(|row| seq_of(row) == seq).count();
+    let (before, after) = rest.split_at(begin + length);
+    *rest = after;
+    &before[begin..]
+}
