@@ -17,8 +17,17 @@ use proptest::test_runner::TestRunner;
 use wattscribe_rules::engine::{Derived, Withheld};
 use wattscribe_rules::rule::read;
 
+/// A case is worth some seconds of shrinking, not minutes; the failure is printed and not kept in a file.
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        failure_persistence: None,
+        max_shrink_iters: 500,
+        ..ProptestConfig::with_cases(256)
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(256) })]
+    #![proptest_config(config())]
 
     #[test]
     fn the_engine_is_the_reference(

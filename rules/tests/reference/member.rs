@@ -63,16 +63,32 @@ pub(crate) fn of_page(
             }
             let group = keep(&reading.labels, by);
             let key = (text(&keep(&reading.labels, &input.member)), text(&group));
-            let mut reading = reading.clone();
-            let powerless = |value: f64| input.zero_is_missing && value <= 0.0;
-            if reading.value.is_ok_and(|value| !value.is_finite() || powerless(value)) {
-                reading.value = Err(State::Unavailable);
-            }
+            let reading = believed(input, told, reading);
             let new = Selected { input: place, group, found: Vec::new() };
-            members.entry(key).or_insert(new).found.push(Found { scrape, reading });
+            let found = &mut members.entry(key).or_insert(new).found;
+            let twin = found
+                .iter_mut()
+                .find(|of| of.scrape == scrape && of.reading.labels == reading.labels);
+            match twin {
+                Some(twin) => twin.reading.value = Err(State::Disagree),
+                None => found.push(Found { scrape, reading }),
+            }
         }
     }
     members.into_values().collect()
+}
+
+/// A reading as an input takes it: what cannot be is none.
+fn believed(input: &Input, told: &Told, reading: &Reading) -> Reading {
+    let mut reading = reading.clone();
+    let powerless = |value: f64| input.zero_is_missing && value <= 0.0;
+    if reading.value.is_ok_and(|value| !value.is_finite() || powerless(value)) {
+        reading.value = Err(State::Unavailable);
+    }
+    if reading.at_s > told.start_s + 60.0 {
+        (reading.at_s, reading.value) = (told.start_s, Err(State::Implausible));
+    }
+    reading
 }
 
 /// The members of one input among results, in the order of nodes and labels.

@@ -162,9 +162,13 @@ pub(crate) fn of_instant(rule: &Rule, members: &[Member]) -> Outcome {
     }
 }
 
-/// A value, unless the rule says that it cannot be.
+/// A value, unless it cannot be.
 pub(crate) fn in_bounds(rule: &Rule, value: f64) -> Result<f64, (Withheld, State)> {
     let below = rule.withhold.below.is_some_and(|least| value < least);
     let above = rule.withhold.above.is_some_and(|most| value > most);
-    if below || above { Err((Withheld::OutOfBounds, State::Implausible)) } else { Ok(value) }
+    if below || above || !value.is_finite() {
+        Err((Withheld::OutOfBounds, State::Implausible))
+    } else {
+        Ok(value)
+    }
 }

@@ -81,7 +81,7 @@ fn of_results(rule: &Rule, parts: &[(usize, Option<Outcome>)]) -> Outcome {
         bounds.filter(|_| missing.is_none()).map(|bounds| sum(&bounds))
     };
     let covered = parts.iter().map(|(_, o)| o.as_ref().map_or(0.0, |outcome| outcome.coverage));
-    let coverage = covered.sum::<f64>() / parts.len() as f64;
+    let coverage = sum(&covered.collect::<Vec<_>>()) / parts.len() as f64;
     let uncovered = rule.withhold.coverage_below.is_some_and(|least| coverage < least);
     let value = match missing {
         Some(state) => Err((Withheld::Members, state)),
