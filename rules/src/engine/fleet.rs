@@ -20,7 +20,7 @@ use crate::rule::RuleSet;
 #[derive(Debug)]
 pub struct FleetEngine {
     sheet: Sheet,
-    targets: Vec<Progress>,
+    targets: Vec<Target>,
     by_name: HashMap<Arc<str>, TargetId>,
     /// Results of nodes by the instant at which they are settled.
     waiting: BTreeMap<i64, Vec<Waiting>>,
@@ -36,6 +36,26 @@ pub struct FleetEngine {
 /// A target of the fleet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TargetId(usize);
+
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    progress: Progress,
+    /// Whether it holds up nothing any more.
+    has_ended: bool,
+}
+
+impl Target {
+    const fn holds(&self, settled_us: i64) -> bool {
+        !self.has_ended && self.progress.settled_us <= settled_us
+    }
+
+    /// Whether it may be a node with anything: it was asked, and gave no page yet.
+    fn is_unknown(&self, at_us: i64) -> bool {
+        let Progress { begun_us, paged_us, .. } = self.progress;
+        begun_us.is_some_and(|begun_us| begun_us <= at_us)
+            && paged_us.is_none_or(|paged_us| paged_us > at_us)
+    }
+}
 
 /// A result of a node.
 #[derive(Clone, Copy, Debug)]
@@ -74,12 +94,8 @@ impl FleetEngine {
             return *id;
         }
         let id = TargetId(self.targets.len());
-        self.targets.push(Progress {
-            settled_us: i64::MIN,
-            begun_us: None,
-            paged_us: None,
-            has_ended: false,
-        });
+        let progress = Progress { settled_us: i64::MIN, begun_us: None, paged_us: None };
+        self.targets.push(Target { progress, has_ended: false });
         self.by_name.insert(node.into(), id);
         self.find_last_ones();
         id
@@ -117,13 +133,23 @@ impl FleetEngine {
     /// Says how far a target is, and settles what is settled by that.
     pub fn progress(&mut self, target: TargetId, progress: Progress) {
         let Some(of) = self.targets.get_mut(target.0) else { return };
-        let before = std::mem::replace(of, progress);
-        if !before.has_ended && before.settled_us <= self.settled_us {
-            self.last_ones = self.last_ones.saturating_sub(1);
-            if !progress.has_ended && progress.settled_us <= self.settled_us {
-                self.last_ones += 1;
-            }
-        }
+        let held = of.holds(self.settled_us);
+        of.progress = progress;
+        let holds = of.holds(self.settled_us);
+        self.go_on(held, holds);
+    }
+
+    /// Says that a target is not recorded any more: no instant waits for it.
+    pub fn end_target(&mut self, target: TargetId) {
+        let Some(of) = self.targets.get_mut(target.0) else { return };
+        let held = of.holds(self.settled_us);
+        of.has_ended = true;
+        self.go_on(held, false);
+    }
+
+    /// Settles what nothing holds up any more.
+    fn go_on(&mut self, held: bool, holds: bool) {
+        self.last_ones = self.last_ones.saturating_sub(usize::from(held)) + usize::from(holds);
         if self.last_ones == 0 {
             self.find_last_ones();
             self.settle_before(self.settled_us);
@@ -146,14 +172,11 @@ impl FleetEngine {
         self.given_us = instant_us;
     }
 
-    /// Ends all targets, and settles the named windows.
+    /// Ends the recording, of which every target has said how far it came: settles the named windows.
     pub fn finish(&mut self) {
         if self.has_ended {
             return;
         }
-        self.targets.iter_mut().for_each(|target| target.has_ended = true);
-        self.find_last_ones();
-        self.settle_before(self.settled_us);
         self.has_ended = true;
         self.work(END_US);
     }
@@ -175,11 +198,12 @@ impl FleetEngine {
 
     /// Finds how far every target is: those that have ended hold nothing up, and where all have, all is settled.
     fn find_last_ones(&mut self) {
-        let going = || self.targets.iter().filter(|target| !target.has_ended);
-        let furthest_us = self.targets.iter().map(|target| target.settled_us).max();
-        let settled_us = going().map(|target| target.settled_us).min().or(furthest_us);
+        let going = self.targets.iter().filter(|target| !target.has_ended);
+        let furthest_us = self.targets.iter().map(|target| target.progress.settled_us).max();
+        let settled_us = going.map(|target| target.progress.settled_us).min().or(furthest_us);
         self.settled_us = settled_us.unwrap_or(i64::MIN);
-        self.last_ones = going().filter(|target| target.settled_us <= self.settled_us).count();
+        let holds = |target: &&Target| target.holds(self.settled_us);
+        self.last_ones = self.targets.iter().filter(holds).count();
     }
 
     fn settle_before(&mut self, limit_us: i64) {
@@ -201,18 +225,13 @@ impl FleetEngine {
         for waiting in &waiting {
             self.load(waiting);
         }
-        // A target without a page may be a node with anything.
-        let is_unknown = |target: &&Progress| {
-            target.begun_us.is_some_and(|begun_us| begun_us <= at_us)
-                && target.paged_us.is_none_or(|paged_us| paged_us > at_us)
-        };
         self.sheet.work(Round {
             at_us,
             is_end: self.has_ended,
             has_instant: waiting.iter().any(|waiting| waiting.window.is_none()),
             series: &[],
             scraped: &[],
-            unknown: self.targets.iter().filter(is_unknown).count(),
+            unknown: self.targets.iter().filter(|target| target.is_unknown(at_us)).count(),
             is_quiet: at_us <= self.given_us,
         });
         for waiting in &waiting {

@@ -38,10 +38,25 @@ impl Keyed for Group {
 pub(crate) struct Member {
     pub(crate) node: Option<Arc<str>>,
     pub(crate) labels: Arc<str>,
-    /// In the order of the labels of the series.
+    /// In the order of the labels of the series, which `texts` are.
     pub(crate) sources: Vec<Source>,
+    texts: Vec<Arc<str>>,
     /// Of a rule that makes windows of readings.
     pub(crate) stream: Option<Stream>,
+}
+
+impl Member {
+    pub(crate) fn new(node: Option<Arc<str>>, labels: &str, stream: Option<Stream>) -> Member {
+        let (sources, texts) = (Vec::new(), Vec::new());
+        Member { node, labels: labels.into(), sources, texts, stream }
+    }
+
+    /// Adds a series, or the results of a group, of these labels.
+    pub(crate) fn add(&mut self, source: Source, text: &str) {
+        let at = self.texts.partition_point(|of| **of < *text);
+        self.sources.insert(at, source);
+        self.texts.insert(at, text.into());
+    }
 }
 
 impl Keyed for Member {

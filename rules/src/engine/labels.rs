@@ -9,25 +9,31 @@ use crate::rule::{Rule, Selector};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Labels<'a> {
     node: &'a str,
+    text: &'a str,
     pairs: Vec<(&'a str, Cow<'a, str>)>,
 }
 
 impl<'a> Labels<'a> {
     /// Reads the text; `None` when it is no such text.
-    pub(crate) fn read(node: &'a str, mut text: &'a str) -> Option<Labels<'a>> {
-        let mut pairs = Vec::new();
-        while !text.is_empty() {
-            let (name, quoted) = text.split_once("=\"")?;
+    pub(crate) fn read(node: &'a str, text: &'a str) -> Option<Labels<'a>> {
+        let (mut pairs, mut left) = (Vec::new(), text);
+        while !left.is_empty() {
+            let (name, quoted) = left.split_once("=\"")?;
             let end = closing_quote(quoted)?;
             pairs.push((name, unescaped(&quoted[..end])?));
-            text = &quoted[end + 1..];
-            text = match text.strip_prefix(',') {
+            left = &quoted[end + 1..];
+            left = match left.strip_prefix(',') {
                 Some(rest) if !rest.is_empty() => rest,
-                None if text.is_empty() => text,
+                None if left.is_empty() => left,
                 Some(_) | None => return None,
             };
         }
-        Some(Labels { node, pairs })
+        Some(Labels { node, text, pairs })
+    }
+
+    /// The text that they were read from.
+    pub(crate) const fn text(&self) -> &'a str {
+        self.text
     }
 
     fn get(&self, name: &str) -> Option<&str> {

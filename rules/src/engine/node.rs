@@ -59,8 +59,6 @@ pub struct NodeEngine {
 pub struct Progress {
     /// Every instant before this is settled, in microseconds since the Unix epoch.
     pub settled_us: i64,
-    /// Whether its recording has ended: no more is settled.
-    pub has_ended: bool,
     /// When its first scrape began; `None` before it.
     pub begun_us: Option<i64>,
     /// When its first page and all readings on it are past; `None` when there is no page.
@@ -121,6 +119,12 @@ impl NodeEngine {
         let place = SeriesId(u32::try_from(id).ok()?);
         self.known[kind].entry(metric.to_owned()).or_default().insert(labels.to_owned(), place);
         Some(place)
+    }
+
+    /// The metric and the labels of a series.
+    pub fn name_of(&self, series: SeriesId) -> Option<(&str, &str)> {
+        let of = self.series.get(series.0 as usize)?;
+        Some((&of.metric, &of.labels))
     }
 
     /// Says that a series was read before all scrapes that come: a recorder that goes on knows its members, though it
@@ -188,16 +192,11 @@ impl NodeEngine {
     /// How far it is, for [`FleetEngine::progress`](crate::engine::FleetEngine::progress).
     pub fn progress(&self) -> Progress {
         let settled_us = self.next_us.unwrap_or(i64::MIN);
-        Progress {
-            settled_us,
-            begun_us: self.first_us,
-            paged_us: self.paged_us,
-            has_ended: self.has_ended,
-        }
+        Progress { settled_us, begun_us: self.first_us, paged_us: self.paged_us }
     }
 
     /// Groups that have results since ever: rule and labels.
-    pub(crate) fn remembered(&self) -> impl Iterator<Item = (usize, &str)> + '_ {
+    pub fn remembered(&self) -> impl Iterator<Item = (usize, &str)> + '_ {
         let rules = self.sheet.rules.iter().enumerate();
         rules.flat_map(|(rule, groups)| {
             let groups = groups.iter().filter(|group| group.first_us == -FAR_US);

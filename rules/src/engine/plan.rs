@@ -43,6 +43,8 @@ pub(crate) struct Planned {
     pub(crate) over: Option<usize>,
     /// What each input gathers over windows: only of rules that make windows of readings.
     pub(crate) gathers: Vec<Gathers>,
+    /// By input: whether a zero is no reading.
+    pub(crate) zero_is_missing: Vec<bool>,
     /// How many inputs, from the first, give it its groups; the others are what they are compared with.
     pub(crate) leading: usize,
     /// Who takes its results: rule and input.
@@ -93,6 +95,7 @@ impl Plan {
                 level: if rule.is_of_node() { Level::Node } else { Level::Fleet },
                 over,
                 gathers: if over.is_some() { gathers(&rule.function) } else { Vec::new() },
+                zero_is_missing: rule.inputs().iter().map(|input| input.zero_is_missing).collect(),
                 leading: leading(rule),
                 takers: Vec::new(),
             });

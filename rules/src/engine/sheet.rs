@@ -16,7 +16,7 @@ use crate::engine::outcome::Given;
 use crate::engine::plan::{Level, Plan};
 use crate::engine::series::Feed;
 use crate::engine::stream::{Arrival, Horizon, Stream};
-use crate::rule::{From, Function};
+use crate::rule::From;
 
 /// Groups, windows, and results that were not fetched yet.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Sheet {
     pub(crate) reached: Vec<i64>,
     /// By kind of windows: those that are settled at the instant that is worked out.
     pub(crate) due: Vec<std::ops::Range<i64>>,
-    /// The members of the group that is worked out, by input.
+    /// The members of the group that is worked out, by input: as many as the rule with the most has.
     pub(crate) members: Vec<Vec<Given>>,
     pub(crate) out: VecDeque<Derived>,
     /// The rule and the instant, or end of a window, whose results are explained.
@@ -51,13 +51,14 @@ pub(crate) struct Taken {
 
 impl Sheet {
     pub(crate) fn new(plan: Arc<Plan>, level: Level, node: Option<Arc<str>>) -> Sheet {
+        let inputs = plan.rules.iter().map(|rule| rule.zero_is_missing.len()).max().unwrap_or(0);
         let (rules, kinds) = (plan.rules.len(), plan.stretches.len());
         Sheet {
             rules: std::iter::repeat_with(Ordered::default).take(rules).collect(),
             settled: vec![0; kinds],
             reached: vec![i64::MIN; kinds],
             due: vec![0..0; kinds],
-            members: Vec::new(),
+            members: vec![Vec::new(); inputs],
             out: VecDeque::new(),
             watched: None,
             explanations: Vec::new(),
@@ -77,16 +78,12 @@ impl Sheet {
     ) -> Taken {
         let plan = Arc::clone(&self.plan);
         let mut taken = Taken::default();
-        let mut latest = None;
         for &(rule, number) in plan.takers_of_metric(from, metric) {
             let Some(input) = plan.input(rule, number) else { continue };
-            let list = list(&plan.set.rules[rule].function, number);
-            let is_taken = latest == Some((rule, list));
             let is_of_here = plan.rules[rule].level == self.level;
-            if is_taken || !is_of_here || !labels.are_taken_by(&input.selector, metric) {
+            if !is_of_here || !labels.are_taken_by(&input.selector, metric) {
                 continue;
             }
-            latest = Some((rule, list));
             let key = (None, labels.text_of(&input.member));
             let feed = self.add_member(rule, number, labels, key, Source::Series(id));
             if plan.rules[rule].gathers.is_empty() {
@@ -101,7 +98,7 @@ impl Sheet {
     /// The place of a group of a rule, which is made, and made a member of the rules that take it, when it is new.
     pub(crate) fn place(&mut self, rule: usize, node: Option<&Arc<str>>, labels: &str) -> usize {
         let plan = Arc::clone(&self.plan);
-        let inputs = plan.set.rules[rule].inputs().len();
+        let inputs = plan.rules[rule].zero_is_missing.len();
         let key = (node.map_or("", |node| node), labels);
         let (group, is_new) =
             self.rules[rule].place(key, || Group::new(node.cloned(), labels, inputs));
@@ -124,14 +121,11 @@ impl Sheet {
             return;
         };
         let name = plan.set.rules[rule].name.as_str();
-        let mut latest = None;
         for (taker, number) in plan.takers_of_rule(rule, self.level) {
             let Some(input) = plan.input(taker, number) else { continue };
-            let list = list(&plan.set.rules[taker].function, number);
-            if latest == Some((taker, list)) || !labels.are_taken_by(&input.selector, name) {
+            if !labels.are_taken_by(&input.selector, name) {
                 continue;
             }
-            latest = Some((taker, list));
             let key = (node.cloned(), text.to_owned());
             self.add_member(taker, number, &labels, key, Source::Results { rule, group });
         }
@@ -147,21 +141,17 @@ impl Sheet {
     ) -> Feed {
         let plan = Arc::clone(&self.plan);
         let group = self.place(rule, None, &labels.text_of(&plan.set.rules[rule].by));
-        let zero_is_missing = plan.input(rule, number).is_some_and(|input| input.zero_is_missing);
+        let zero_is_missing = plan.rules[rule].zero_is_missing.get(number) == Some(&true);
         let gathers = plan.rules[rule].gathers.get(number).copied();
         let mut feed = Feed { rule, group, input: number, member: 0 };
         let inputs = self.rules[rule].get_mut(group).map(|group| &mut group.inputs);
         if let Some(members) = inputs.and_then(|inputs| inputs.get_mut(number)) {
             let key = (node.as_deref().unwrap_or_default(), text.as_str());
-            let (member, _) = members.place(key, || Member {
-                node: node.clone(),
-                labels: text.as_str().into(),
-                sources: Vec::new(),
-                stream: gathers.map(|gathers| Stream::new(gathers, zero_is_missing)),
-            });
+            let stream = || gathers.map(|gathers| Stream::new(gathers, zero_is_missing));
+            let (member, _) = members.place(key, || Member::new(node.clone(), &text, stream()));
             feed.member = member;
             if let Some(member) = members.get_mut(member) {
-                member.sources.push(source);
+                member.add(source, labels.text());
             }
         }
         feed
@@ -243,14 +233,5 @@ impl Sheet {
         for (taker, _) in plan.takers_of_rule(rule, self.level) {
             self.remember_led_by(taker, source);
         }
-    }
-}
-
-/// The list that an input stands in: what two inputs of one list take goes in once.
-const fn list(function: &Function, number: usize) -> usize {
-    match function {
-        Function::Residual { .. } if number > 0 => 1,
-        Function::Ratio { .. } | Function::Check { .. } => number,
-        _ => 0,
     }
 }

@@ -92,13 +92,20 @@ impl Engine {
         let place = self.place(node);
         self.nodes[place].finish();
         self.collect(node, place);
+        let target = self.fleet.target(node);
+        self.fleet.end_target(target);
+        self.out.extend(self.fleet.derived());
     }
 
     /// Ends the recording.
     pub fn finish(&mut self) {
         let mut names: Vec<Arc<str>> = self.by_name.keys().cloned().collect();
         names.sort_unstable();
-        names.iter().for_each(|node| self.end_target(node));
+        for node in &names {
+            let place = self.place(node);
+            self.nodes[place].finish();
+            self.collect(node, place);
+        }
         self.fleet.finish();
         self.out.extend(self.fleet.derived());
     }

@@ -8,7 +8,7 @@ use crate::engine::explain::{Explanation, Found, Part};
 use crate::engine::group::{Group, Member, Source};
 use crate::engine::ordered::Ordered;
 use crate::engine::outcome::{Given, Outcome, Scope, outcome};
-use crate::engine::plan::Plan;
+use crate::engine::plan::{Plan, Planned};
 use crate::engine::series::{LeftOut, Seen, Series, number};
 use crate::engine::sheet::Sheet;
 use crate::engine::stream::{Arrival, Horizon, Measured};
@@ -39,6 +39,7 @@ struct Bench<'a> {
     round: Round<'a>,
     place: usize,
     rule: &'a Rule,
+    planned: &'a Planned,
     above: &'a [Ordered<Group>],
 }
 
@@ -136,19 +137,21 @@ impl Sheet {
     ) {
         let (above, here) = self.rules.split_at_mut(place);
         let Some(groups) = here.first_mut() else { return };
-        let bench = Bench { plan, round, place, rule, above };
+        let planned = &plan.rules[place];
+        let bench = Bench { plan, round, place, rule, planned, above };
+        let members = &mut self.members[..planned.zero_is_missing.len()];
         for nth in 0..groups.len() {
             let at = groups.nth(nth);
             let Some(group) = groups.get_mut(at) else { continue };
             group.results.resize(span.nth, None);
             let worked = match span.window {
-                Some((over, window)) if !plan.rules[place].gathers.is_empty() => {
+                Some((over, window)) if !planned.gathers.is_empty() => {
                     let settled = self.due[over].start;
                     let horizon =
                         Horizon { stretches: &plan.stretches[over], limits: plan.limits, settled };
-                    bench.over_window(group, horizon, window, &mut self.members)
+                    bench.over_window(group, horizon, window, members)
                 }
-                _ => bench.of_givens(group, span, &mut self.members),
+                _ => bench.of_givens(group, span, members),
             };
             group.results.push(worked.map(|outcome| outcome.given()));
             let Some(outcome) = worked else { continue };
@@ -197,26 +200,17 @@ fn result(above: &[Ordered<Group>], source: Source, nth: usize) -> Option<Given>
 
 impl Bench<'_> {
     /// Works out a group whose members are readings and results of this instant, or results of one window.
-    fn of_givens(
-        &self,
-        group: &Group,
-        span: Span,
-        members: &mut Vec<Vec<Given>>,
-    ) -> Option<Outcome> {
-        let inputs = self.rule.inputs();
-        members.resize_with(inputs.len(), Vec::new);
+    fn of_givens(&self, group: &Group, span: Span, members: &mut [Vec<Given>]) -> Option<Outcome> {
         let mut is_there = false;
-        for (number, ((of, into), input)) in
-            group.inputs.iter().zip(&mut *members).zip(&inputs).enumerate()
-        {
+        for (number, (of, into)) in group.inputs.iter().zip(&mut *members).enumerate() {
             into.clear();
+            let zero_is_missing = self.planned.zero_is_missing[number];
             for member in of.iter() {
-                let Some((given, counts)) = self.given(member, span.nth, input.zero_is_missing)
-                else {
+                let Some((given, counts)) = self.given(member, span.nth, zero_is_missing) else {
                     continue;
                 };
                 into.push(given);
-                is_there |= counts && number < self.plan.rules[self.place].leading;
+                is_there |= counts && number < self.planned.leading;
             }
         }
         let scope = match span.window {
@@ -232,12 +226,10 @@ impl Bench<'_> {
         group: &mut Group,
         horizon: Horizon<'_>,
         window: i64,
-        members: &mut Vec<Vec<Given>>,
+        members: &mut [Vec<Given>],
     ) -> Option<Outcome> {
-        members.resize_with(group.inputs.len(), Vec::new);
         let named = horizon.stretches.are_named();
-        let scraped =
-            self.plan.rules[self.place].over.and_then(|over| self.round.scraped.get(over));
+        let scraped = self.planned.over.and_then(|over| self.round.scraped.get(over));
         let mut is_touched = named || scraped.is_some_and(|scraped| scraped.contains(window));
         let mut is_expected = false;
         for (number, (of, into)) in group.inputs.iter_mut().zip(&mut *members).enumerate() {
@@ -247,7 +239,7 @@ impl Bench<'_> {
                 if !self.is_expected(member) {
                     continue;
                 }
-                is_expected |= number < self.plan.rules[self.place].leading;
+                is_expected |= number < self.planned.leading;
                 let Some(stream) = &mut member.stream else { continue };
                 let Measured { given, .. } = stream.measure(horizon, window);
                 is_touched |= given.value.is_ok() || given.restarted || stream.touches(window);
@@ -259,7 +251,6 @@ impl Bench<'_> {
     }
 
     fn outcome(&self, members: &mut [Vec<Given>], scope: Scope) -> Outcome {
-        let members = &mut members[..self.rule.inputs().len()];
         if let Some(first) = members.first_mut() {
             let unknown = Given::missing(State::Unavailable);
             first.extend(std::iter::repeat_n(unknown, self.round.unknown));
@@ -294,7 +285,12 @@ impl Bench<'_> {
                 return Some((Given::missing(State::Unavailable), false));
             };
             let value = number(given.value, zero_is_missing).map_err(LeftOut::state);
-            return Some((Given { value, ..given }, true));
+            // A result covers what it covers of its window; of an instant it is there or not.
+            let given = match self.planned.over {
+                None => Given::at_instant(value),
+                Some(_) => Given { value, ..given },
+            };
+            return Some((given, true));
         }
         let (mut latest, mut value, mut is_twice, mut is_any_seen) = (0, None, false, false);
         for source in &member.sources {
