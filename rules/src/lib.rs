@@ -46,6 +46,7 @@ pub mod sum;
 
 // Rules as data.
 pub mod engine;
+pub mod promql;
 pub mod rule;
 
 mod compensated;

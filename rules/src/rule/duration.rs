@@ -34,7 +34,7 @@ pub(super) fn parse(text: &str) -> Option<Duration> {
 }
 
 /// Writes a duration so that it reads best: `1m`, `1h30m`, `500ms`.
-pub(super) fn text(duration: Duration) -> String {
+pub(crate) fn text(duration: Duration) -> String {
     let mut rest_ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     if rest_ms == 0 {
         return "0s".to_owned();
