@@ -17,13 +17,9 @@ use proptest::test_runner::TestRunner;
 use wattscribe_rules::engine::{Derived, Withheld};
 use wattscribe_rules::rule::read;
 
-/// A case is worth some seconds of shrinking, not minutes; the failure is printed and not kept in a file.
+/// A case is worth some seconds of shrinking, not minutes; the failure is printed and not kept in a file. `PROPTEST_CASES` says how many there are.
 fn config() -> ProptestConfig {
-    ProptestConfig {
-        failure_persistence: None,
-        max_shrink_iters: 500,
-        ..ProptestConfig::with_cases(256)
-    }
+    ProptestConfig { failure_persistence: None, max_shrink_iters: 500, ..ProptestConfig::default() }
 }
 
 proptest! {

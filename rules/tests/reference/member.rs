@@ -17,10 +17,10 @@ pub(crate) struct Selected {
     pub found: Vec<Found>,
 }
 
-/// One reading, and the scrape, by its place, that it belongs to; for a result the instant.
+/// One reading, and the place of the scrape that it belongs to; for a result the instant.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    pub scrape: usize,
+    pub turn: i64,
     pub reading: Reading,
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn of_page(
     scrapes: &[Told],
 ) -> Vec<Selected> {
     let mut members: BTreeMap<(String, String), Selected> = BTreeMap::new();
-    for (scrape, told) in scrapes.iter().enumerate() {
+    for (turn, told) in (0..).zip(scrapes) {
         for reading in told.page.iter().flatten() {
             if !takes(input, node, reading) {
                 continue;
@@ -66,12 +66,11 @@ pub(crate) fn of_page(
             let reading = believed(input, told, reading);
             let new = Selected { input: place, group, found: Vec::new() };
             let found = &mut members.entry(key).or_insert(new).found;
-            let twin = found
-                .iter_mut()
-                .find(|of| of.scrape == scrape && of.reading.labels == reading.labels);
+            let twin =
+                found.iter_mut().find(|of| of.turn == turn && of.reading.labels == reading.labels);
             match twin {
                 Some(twin) => twin.reading.value = Err(State::Disagree),
-                None => found.push(Found { scrape, reading }),
+                None => found.push(Found { turn, reading }),
             }
         }
     }
@@ -117,7 +116,7 @@ pub(crate) fn of_results<'a>(
         };
         let key = (row.node.clone(), text(&row.labels));
         let new = Selected { input: place, group: keep(&row.labels, by), found: Vec::new() };
-        let found = Found { scrape: row.settled_us as usize, reading };
+        let found = Found { turn: row.settled_us, reading };
         members.entry(key).or_insert(new).found.push(found);
     }
     members.into_values().collect()
@@ -131,8 +130,8 @@ pub(crate) fn seen(
     look_back_us: i64,
 ) -> Option<Result<f64, State>> {
     let at_or_before = member.found.iter().filter(|found| found.reading.at_s <= seconds(at_us));
-    let latest = at_or_before.clone().map(|found| found.scrape).max()?;
-    let mut of_latest: Vec<&Found> = at_or_before.filter(|found| found.scrape == latest).collect();
+    let latest = at_or_before.clone().map(|found| found.turn).max()?;
+    let mut of_latest: Vec<&Found> = at_or_before.filter(|found| found.turn == latest).collect();
     if matches!(of_latest[0].reading.from, From::Rule(_)) {
         let here = of_latest[0].reading.at_s == seconds(at_us);
         return Some(if here { of_latest[0].reading.value } else { Err(State::Unavailable) });
@@ -154,7 +153,8 @@ fn of_series(found: &Found, scrapes: &[Told], at_us: i64, look_back_us: i64) -> 
         (other.from, &other.metric, &other.labels)
             == (reading.from, &reading.metric, &reading.labels)
     };
-    let later = scrapes[found.scrape + 1..].iter().filter(|told| told.start_s <= seconds(at_us));
+    let later =
+        scrapes[found.turn as usize + 1..].iter().filter(|told| told.start_s <= seconds(at_us));
     for told in later {
         match &told.page {
             None => return Err(State::Unavailable),

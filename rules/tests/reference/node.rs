@@ -236,8 +236,8 @@ impl<'a> Evaluation<'a> {
         let mut groups: BTreeMap<String, (Labels, Vec<Side>)> = BTreeMap::new();
         for member in self.selected(rule, scrapes, until_us) {
             let mut found: Vec<&Found> = member.found.iter().collect();
-            found.sort_by_key(|found| found.scrape);
-            let alone = |one: &Found| found.iter().filter(|f| f.scrape == one.scrape).count() == 1;
+            found.sort_by_key(|found| found.turn);
+            let alone = |one: &Found| found.iter().filter(|f| f.turn == one.turn).count() == 1;
             let read = found.iter().map(|one| {
                 let value = if alone(one) {
                     one.reading.value
