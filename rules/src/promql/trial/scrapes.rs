@@ -252,9 +252,9 @@ fn fitting(conditions: &[&Condition], nth: usize) -> Option<String> {
         match condition {
             Condition::Is(text) => likely.push(text.clone()),
             Condition::Matches(pattern) => {
-                likely.push(pattern.as_str().to_owned());
                 let pieces = pattern.as_str().split(['|', '(', ')']);
                 likely.extend(pieces.map(|piece| piece.replace(".*", "").replace(".+", "x")));
+                likely.push(pattern.as_str().to_owned());
             }
             Condition::IsNot(_) | Condition::MatchesNot(_) => {}
         }
