@@ -2,12 +2,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+use std::fs;
+use std::net::SocketAddr;
+use std::path::Path;
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use wattscribe_simulator::{Fault, Machine, Waveform};
+use wattscribe_simulator::{Fault, Machine, Tree, Waveform};
+use wattscribe_standins::{DcgmScript, Device, Entity, NvmlScript, Stage};
 use wattscribe_tests::file;
 use wattscribe_tests::http::Between;
-use wattscribe_tests::nodes::Nodes;
+use wattscribe_tests::nodes::{INTERVAL, Nodes, listening};
+use wattscribe_tests::program::{Running, exporter};
 use wattscribe_tests::prometheus::Prometheus;
 use wattscribe_tests::python::Script;
 use wattscribe_tests::wait::eventually;
@@ -81,11 +87,16 @@ fn every_panel_of_the_dashboard_finds_data() {
         Machine::rapl("rapl", &TOTALS),
     ];
     let nodes = Nodes::start(&machines);
-    let targets = ["whole", "withheld", "rapl"].map(|name| (name, nodes.address(name)));
+    let (superchip, cpus) = (Standing::superchip(), Standing::dcgm());
+    let mut targets = ["whole", "withheld", "rapl"].map(|name| (name, nodes.address(name))).to_vec();
+    targets.extend([("superchip", superchip.address), ("dcgm", cpus.address)]);
     let Some(prometheus) = Prometheus::start(&targets) else { return };
     let broken = Fault::Text("N/A\n".to_owned());
     nodes.simulation.fail("withheld", "ACPI000D:03/power1", broken).unwrap();
-    let node = |panel: &str| targets.map(|(name, _)| panel.replace("$instance", name));
+    let node = |panel: &str| {
+        let on = |(name, _): &(&str, SocketAddr)| panel.replace("$instance", name);
+        targets.iter().map(on).collect::<Vec<_>>()
+    };
     let panels = expressions();
     assert!(panels.len() >= 10, "{panels:?}");
     for (title, expression) in &panels {
@@ -94,12 +105,63 @@ fn every_panel_of_the_dashboard_finds_data() {
         });
     }
     // The node's power is whole or it is not there.
-    let sum = |name: &str| {
-        prometheus.query(&format!("instance:cpu_power_acpi_watts:sum{{instance={name:?}}}"))
-    };
-    assert_eq!(sum("whole")[0]["value"][1], "194.79000000000002");
-    assert!(sum("withheld").is_empty(), "{:?}", sum("withheld"));
+    let sum = |rule: &str, name: &str| prometheus.query(&format!("{rule}{{instance={name:?}}}"));
+    let acpi = "instance:cpu_power_acpi_watts:sum";
+    assert_eq!(sum(acpi, "whole")[0]["value"][1], "194.79000000000002");
+    assert!(sum(acpi, "withheld").is_empty(), "{:?}", sum(acpi, "withheld"));
+    for (rule, name, expected) in [
+        ("instance:cpu_power_nvml_watts:sum", "superchip", "1264.5"),
+        ("instance:cpu_power_dcgm_watts:sum", "dcgm", "100"),
+        ("instance:cpu_power_dcgm_sysio_watts:sum", "dcgm", "12"),
+    ] {
+        assert_eq!(sum(rule, name)[0]["value"][1], expected, "{rule}");
+    }
     check_log(&prometheus.log());
+}
+
+/// An exporter over a stand-in for one of NVIDIA's libraries.
+struct Standing {
+    address: SocketAddr,
+    _exporter: Running,
+    _folder: TempDir,
+}
+
+impl Standing {
+    /// Two modules of two GPUs each, and the meters of their CPUs.
+    fn superchip() -> Self {
+        let folder = TempDir::new().unwrap();
+        let root = folder.path().join("sys");
+        Tree::build(&Machine::grace("superchip", &TOTALS), &root, 0.0).unwrap();
+        let reports_w = [[539.0, 534.0], [731.0, 725.0]];
+        let gpu = |socket: usize, gpu: usize| {
+            let pci = format!("00{socket}{gpu}:01:00.0");
+            let device = root.join("bus/pci/devices").join(&pci);
+            fs::create_dir_all(&device).unwrap();
+            fs::write(device.join("numa_node"), format!("{socket}\n")).unwrap();
+            Device::new(&format!("GPU-{socket}{gpu}"), &pci).module_mw(reports_w[socket][gpu] * 1e3)
+        };
+        let gpus = [gpu(0, 0), gpu(0, 1), gpu(1, 0), gpu(1, 1)];
+        let nvml = Stage::new(folder.path(), NvmlScript::new(gpus)).unwrap();
+        Self::start("--nvml-library", nvml.library(), &root, folder)
+    }
+
+    /// Two CPUs that read one number, so that they are twins.
+    fn dcgm() -> Self {
+        let folder = TempDir::new().unwrap();
+        let root = folder.path().join("sys");
+        fs::create_dir(&root).unwrap();
+        let cpus = [0, 1].map(|cpu| Entity::new(cpu).watts(1130, 50.0).watts(1132, 6.0));
+        let dcgm = Stage::new(folder.path(), DcgmScript::new(cpus)).unwrap();
+        Self::start("--dcgm-library", dcgm.library(), &root, folder)
+    }
+
+    fn start(flag: &str, library: &Path, root: &Path, folder: TempDir) -> Self {
+        let mut command = exporter();
+        command.args(["--bind", "127.0.0.1", "--port", "0", "--interval", INTERVAL]);
+        command.arg(flag).arg(library).arg("--sysfs-root").arg(root);
+        let (exporter, address) = listening(&mut command);
+        Self { address, _exporter: exporter, _folder: folder }
+    }
 }
 
 /// Every expression of the dashboard with the title of its panel, its variables but the node replaced as Grafana would.
