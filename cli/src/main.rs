@@ -8,6 +8,7 @@ mod demo;
 mod energy;
 mod log;
 mod record;
+mod rules;
 mod time;
 mod windows;
 
@@ -32,6 +33,9 @@ enum Command {
     Record(record::RecordArgs),
     /// Integrates a recording into energy windows.
     Energy(energy::EnergyArgs),
+    /// Checks rule files, evaluates them over recordings, and explains results.
+    #[command(subcommand)]
+    Rules(rules::RulesCommand),
     /// Shows the whole pipeline on simulated machines, beside the truth. Needs no hardware and no root.
     Demo(demo::DemoArgs),
 }
@@ -41,6 +45,7 @@ fn main() -> ExitCode {
         Command::Export(args) => wattscribe_exporter::program::run(args),
         Command::Record(args) => record::run(args),
         Command::Energy(args) => energy::run(args),
+        Command::Rules(command) => rules::run(command),
         Command::Demo(args) => demo::run(args),
     }
 }

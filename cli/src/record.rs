@@ -14,6 +14,7 @@ use wattscribe_scraper::target::{Target, check_distinct};
 use wattscribe_table::{CpuManifest, CsvVersion, Options, RunWriter};
 
 use crate::log::{LiveLine, chain};
+use crate::rules::Given;
 use crate::{command, windows};
 
 /// What the operator typed.
@@ -43,6 +44,14 @@ pub(crate) struct RecordArgs {
     /// Also records every sample whose metric name matches, in long form.
     #[arg(long, value_name = "REGEX")]
     keep: Option<String>,
+
+    /// The rules that are evaluated meanwhile [default: the built-in ones]
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+
+    /// Evaluates no rules.
+    #[arg(long, conflicts_with = "rules")]
+    no_rules: bool,
 
     /// Version of samples.csv: 3, or 2 for readers that know no module power.
     #[arg(long, default_value = "3", value_parser = ["2", "3"], value_name = "VERSION")]
@@ -74,7 +83,7 @@ pub(crate) fn run(args: RecordArgs) -> ExitCode {
     let (plan, options, duration) = match plan(args) {
         Ok(planned) => planned,
         Err(reason) => {
-            tracing::error!("{reason}");
+            reason.lines().for_each(|line| tracing::error!("{line}"));
             return ExitCode::from(2);
         }
     };
@@ -116,6 +125,11 @@ fn plan(args: RecordArgs) -> Result<(Plan, Options, Option<Duration>), String> {
         Some(pattern) => Keep::matching(pattern).map_err(|error| format!("--keep: {error}"))?,
         None => Keep::nothing(),
     };
+    let rules = match &args.rules {
+        _ if args.no_rules => None,
+        Some(file) => Some(Given::file(file).map_err(|error| error.to_string())?.planned()),
+        None => Some(Given::builtin().planned()),
+    };
     let csv_version = if args.csv_version == "2" { CsvVersion::V2 } else { CsvVersion::V3 };
     let plan = Plan {
         targets: args.targets,
@@ -123,6 +137,7 @@ fn plan(args: RecordArgs) -> Result<(Plan, Options, Option<Duration>), String> {
         timeout,
         keep,
         command: (!args.command.is_empty()).then_some(args.command),
+        rules,
     };
     Ok((plan, Options { csv_version, ..Options::default() }, args.duration))
 }

@@ -1,28 +1,45 @@
-//! `--keep REGEX`: samples that are recorded as they are, in long form.
+//! Samples that are recorded as they are, in long form: those of `--keep REGEX`, and those that a rule takes.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use regex::Regex;
 use wattscribe_parser::{Labels, Sample};
 
 /// Which metrics are kept.
-#[derive(Debug, Clone)]
-pub struct Keep(Option<Regex>);
+#[derive(Debug, Clone, Default)]
+pub struct Keep {
+    pattern: Option<Regex>,
+    metrics: HashSet<String>,
+}
 
 impl Keep {
     /// Nothing.
     pub fn nothing() -> Self {
-        Self(None)
+        Self::default()
     }
 
     /// Metrics whose name the pattern matches anywhere.
     pub fn matching(pattern: &str) -> Result<Self, regex::Error> {
-        Regex::new(pattern).map(|regex| Self(Some(regex)))
+        let pattern = Some(Regex::new(pattern)?);
+        Ok(Self { pattern, ..Self::default() })
+    }
+
+    /// These metrics as well.
+    #[must_use]
+    pub fn and_metrics<'a>(mut self, metrics: impl IntoIterator<Item = &'a str>) -> Self {
+        self.metrics.extend(metrics.into_iter().map(str::to_owned));
+        self
     }
 
     /// Whether a sample is kept.
     pub fn wants(&self, sample: &Sample<'_>) -> bool {
-        self.0.as_ref().is_some_and(|regex| regex.is_match(&sample.name.unescape()))
+        if self.metrics.is_empty() && self.pattern.is_none() {
+            return false;
+        }
+        let name = sample.name.unescape();
+        self.metrics.contains(name.as_ref())
+            || self.pattern.as_ref().is_some_and(|pattern| pattern.is_match(&name))
     }
 }
 
@@ -79,5 +96,10 @@ mod tests {
         let kept: Vec<bool> = samples.iter().map(|sample| keep.wants(sample)).collect();
         assert_eq!(kept, [true, true, false]);
         assert!(!Keep::nothing().wants(&samples[0]));
+        let keep = keep.and_metrics(["node_cpu", "node"]);
+        assert!(samples.iter().all(|sample| keep.wants(sample)));
+        let keep = Keep::nothing().and_metrics(["node_load1"]);
+        let kept: Vec<bool> = samples.iter().map(|sample| keep.wants(sample)).collect();
+        assert_eq!(kept, [true, false, false], "a name is compared whole");
     }
 }

@@ -1,7 +1,8 @@
 //! The scraper: on the head node, targets become scrapes, and scrapes become rows.
 //!
 //! [`poll`] runs one loop per [`target`] on its own [`schedule`]; [`fetch`] asks; [`power_page`] reads
-//! what came; [`cpu_rows`], with the node's [`history`], and [`digest`] make rows of it; [`mod@write`] hands them to a run on disk;
+//! what came, [`reading_time`] when it stands; [`cpu_rows`], with the node's [`history`], and [`digest`] make rows of it;
+//! [`mod@write`] hands them to a run on disk, and behind them what [`live_rules`] make of them;
 //! [`record`] holds it all together; [`status`] says how it stands.
 //!
 //! What never happens here: a target that waits for another, a body that is believed in part, a sum of
@@ -14,7 +15,9 @@ pub mod failure;
 pub mod fetch;
 pub mod history;
 pub mod keep;
+pub mod live_rules;
 pub mod manifest;
+pub mod newest;
 pub mod offset;
 pub mod poll;
 pub mod power_page;

@@ -46,6 +46,7 @@ pub fn manifest(
                 .min(plan.interval.as_secs_f64()),
             resumed: recovery.resumed,
             command: plan.command.clone(),
+            rules: plan.rules.as_ref().map(|planned| planned.name.clone()),
             targets: summaries.collect(),
         },
     }

@@ -7,13 +7,16 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use wattscribe_table::{CpuManifest, Recovery, RunError, RunWriter};
+use wattscribe_rules::rule::RuleSet;
+use wattscribe_table::{CpuManifest, Recovery, RunError, RunReader, RunWriter};
 
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::fetch::Fetcher;
 use crate::keep::Keep;
+use crate::live_rules::LiveRules;
 use crate::manifest::manifest;
+use crate::newest::Newest;
 use crate::poll::{Phase, Shared, poll};
 use crate::schedule::Schedule;
 use crate::status::Status;
@@ -33,6 +36,19 @@ pub struct Plan {
     pub keep: Keep,
     /// The command that is recorded around, for the manifest.
     pub command: Option<Vec<String>>,
+    /// The rules that are evaluated meanwhile.
+    pub rules: Option<PlannedRules>,
+}
+
+/// Rules, and where they come from.
+#[derive(Debug, Clone)]
+pub struct PlannedRules {
+    /// The rules.
+    pub rules: Arc<RuleSet>,
+    /// Their text, which is kept beside the rows.
+    pub text: String,
+    /// The file, or `built-in`.
+    pub name: String,
 }
 
 /// Why a recording cannot begin or had to end.
@@ -76,6 +92,7 @@ pub struct Recording {
     clock: Clock,
     status: Arc<Status>,
     phase: watch::Sender<Phase>,
+    newest: Arc<Newest>,
     loops: JoinSet<()>,
     writer: JoinHandle<RunWriter>,
 }
@@ -89,6 +106,12 @@ impl Recording {
         }
         let with_tls = plan.targets.iter().any(|target| target.url.scheme() == "https");
         let fetcher = Fetcher::new(plan.timeout, with_tls).map_err(RecordError::Client)?;
+        let newest = Arc::<Newest>::default();
+        let rules = match &plan.rules {
+            Some(planned) => start_rules(&plan, planned, &run)?,
+            None => None,
+        };
+        let rules = rules.map(|rules| (rules, Arc::clone(&newest)));
         let clock = Clock::start();
         let status = Arc::new(Status::new(plan.targets.iter().map(|target| target.name.as_str())));
         let (batches, waiting) = mpsc::channel(WAITING_PER_TARGET * plan.targets.len().max(1));
@@ -96,7 +119,7 @@ impl Recording {
         let shared = Shared {
             fetcher,
             clock,
-            keep: Arc::new(plan.keep.clone()),
+            keep: Arc::new(keep(&plan)),
             status: Arc::clone(&status),
             batches,
             phase: phase_seen,
@@ -111,14 +134,19 @@ impl Recording {
         let of_writer = Arc::clone(&status);
         let writer = std::thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || write::write(run, waiting, &of_writer))
+            .spawn(move || write::write(run, waiting, &of_writer, rules))
             .map_err(RecordError::Thread)?;
-        Ok(Self { plan, recovery, clock, status, phase, loops, writer })
+        Ok(Self { plan, recovery, clock, status, phase, newest, loops, writer })
     }
 
     /// How it stands.
     pub fn status(&self) -> &Arc<Status> {
         &self.status
+    }
+
+    /// The newest results of rules.
+    pub fn newest(&self) -> &Arc<Newest> {
+        &self.newest
     }
 
     /// Now, in the Unix seconds of the rows.
@@ -170,4 +198,30 @@ impl Recording {
         run.close(&manifest)?.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         if has_panicked { Err(RecordError::LoopPanicked) } else { Ok(manifest) }
     }
+}
+
+/// What is kept: what was asked for, and what rules take.
+fn keep(plan: &Plan) -> Keep {
+    let rules = plan.rules.as_ref();
+    let metrics = rules.map(|planned| planned.rules.metrics_of_pages()).unwrap_or_default();
+    plan.keep.clone().and_metrics(metrics)
+}
+
+/// The rules of a plan. Without what was recorded before, they would not know who is missing: where that cannot be read
+/// there are none, and scrapes are recorded all the same.
+fn start_rules(
+    plan: &Plan,
+    planned: &PlannedRules,
+    run: &RunWriter,
+) -> Result<Option<LiveRules>, RunError> {
+    run.keep_rules(&planned.text)?;
+    let targets: Vec<&str> = plan.targets.iter().map(|target| target.name.as_str()).collect();
+    let rules = Arc::clone(&planned.rules);
+    let live = RunReader::open(run.directory())
+        .and_then(|before| LiveRules::start(rules, &targets, plan.interval, &before));
+    Ok(live
+        .inspect_err(|error| {
+            tracing::error!(%error, "no rules are evaluated: what was recorded before cannot be read");
+        })
+        .ok())
 }

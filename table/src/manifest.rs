@@ -51,6 +51,9 @@ pub struct RunSummary {
     /// The command that was recorded around, where there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<Vec<String>>,
+    /// The rules that were evaluated, as the file that was given or `built-in`; absent without rules.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<String>,
     /// Per target, by its name.
     pub targets: BTreeMap<String, TargetSummary>,
 }

@@ -28,6 +28,7 @@ use wattscribe_table::{Options, RunWriter};
 
 use crate::energy::{Selection, state_energy};
 use crate::log::{LiveLine, chain};
+use crate::rules::Given;
 
 /// What the operator typed.
 #[derive(Debug, Args)]
@@ -155,6 +156,7 @@ async fn record(
         timeout: Duration::from_secs(2),
         keep: Keep::nothing(),
         command: None,
+        rules: Some(Given::builtin().planned()),
     };
     let (run, recovery) = RunWriter::open(out, Options::default())?;
     let recording = Recording::start(plan, run, recovery)?;

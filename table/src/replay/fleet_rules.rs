@@ -43,13 +43,17 @@ impl DerivedRows {
     ) {
         let since_us = target.simulated_since_us();
         for result in target.derived() {
-            if self.rules.timing.settled_us(result.at_us, result.start_us.is_some()) > after_us {
+            if self.settled_us(&result) > after_us {
                 rows.push(self.row(&result, since_us));
             }
             if self.is_taken[result.rule] {
                 for_fleet.push(result);
             }
         }
+    }
+
+    fn settled_us(&self, result: &Derived) -> i64 {
+        self.rules.timing.settled_us(result.at_us, result.start_us.is_some())
     }
 
     /// A result as a row. It counts as simulated when what went in had been, by the time that its instant waits for.
@@ -138,10 +142,12 @@ impl FleetRules {
         self.fleet.finish();
     }
 
-    /// Takes out the results, as rows.
-    pub fn derived(&mut self) -> impl Iterator<Item = DerivedRow> + '_ {
+    /// Takes out the results, as rows those that were settled after an instant, in Unix microseconds.
+    pub fn derived(&mut self, after_us: i64) -> impl Iterator<Item = DerivedRow> + '_ {
         let FleetRules { fleet, rows, simulated_since_us } = self;
-        fleet.derived().map(|result| rows.row(&result, *simulated_since_us))
+        let rows = &*rows;
+        let new = fleet.derived().filter(move |result| rows.settled_us(result) > after_us);
+        new.map(|result| rows.row(&result, *simulated_since_us))
     }
 
     /// See [`FleetEngine::explain`].

@@ -16,6 +16,10 @@ impl RunPaths {
         RunPaths { root: root.to_owned() }
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub(crate) fn lock(&self) -> PathBuf {
         self.root.join(".lock")
     }

@@ -153,6 +153,11 @@ impl RunWriter {
         Ok(self.segment.append(RecordRef::Rules(record))?)
     }
 
+    /// The run's directory.
+    pub fn directory(&self) -> &Path {
+        self.paths.root()
+    }
+
     /// Puts the text of the rules that are evaluated beside the tables.
     ///
     /// # Errors

@@ -92,6 +92,7 @@ fn every_key_of_the_manifest_is_documented() {
         wattscribe: RunSummary {
             simulated: Some("false".into()),
             command: Some(vec!["true".into()]),
+            rules: Some("built-in".into()),
             targets: [("NAME".to_owned(), target)].into(),
             ..RunSummary::default()
         },

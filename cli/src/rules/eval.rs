@@ -1,0 +1,229 @@
+//! `wattscribe rules eval`: a recording in, results out: as a summary, as rows, or as Parquet.
+
+use std::error::Error;
+use std::io;
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use wattscribe_rules::engine::NamedWindow;
+use wattscribe_table::{DerivedRow, Row, Simulated, write_part};
+
+use super::evaluation::{Evaluation, Sink};
+use super::given::Given;
+use super::print::{Csv, Json};
+use super::source::Source;
+use super::summary::Summary;
+use crate::log::{LiveLine, chain};
+use crate::windows;
+
+/// What the operator typed.
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// A recording: the directory of a run (also one that is still running), or a samples.csv (version 1 to 4).
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+
+    /// The rule file [default: the rules that the recording was made with, else the built-in ones]
+    #[arg(long, value_name = "FILE")]
+    rules: Option<PathBuf>,
+
+    /// A file of named windows, for rules over `named`: CSV with the header name,start_unix,end_unix, or JSON lines.
+    #[arg(long, value_name = "FILE")]
+    windows: Option<PathBuf>,
+
+    /// What to print. Without it and without --out, a summary.
+    #[arg(long, value_enum)]
+    format: Option<RowFormat>,
+
+    /// Writes Parquet parts to DIR/derived, which must not be there.
+    #[arg(long, value_name = "DIR", conflicts_with = "format")]
+    out: Option<PathBuf>,
+
+    /// How many threads evaluate [default: one for each processor]
+    #[arg(long, value_name = "COUNT")]
+    threads: Option<NonZero<usize>>,
+}
+
+/// How rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RowFormat {
+    /// A header and a line per result.
+    Csv,
+    /// An array of objects.
+    Json,
+}
+
+/// Runs the command. Exit code 1 when something cannot be read or written, 2 when the rules are refused.
+pub(crate) fn run(args: &EvalArgs) -> ExitCode {
+    let line = LiveLine::default();
+    line.start_log(tracing::Level::WARN);
+    let given = match Given::or_of_run(args.rules.as_deref(), &args.run) {
+        Ok(given) => given,
+        Err(error) => {
+            error.to_string().lines().for_each(|line| tracing::error!("{line}"));
+            return ExitCode::from(2);
+        }
+    };
+    let outcome = eval(args, &given, &line);
+    line.clear();
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_broken_pipe(error.as_ref()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{}", chain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whoever closes the pipe has read enough.
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    let io: Option<&io::Error> = error.downcast_ref();
+    io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn eval(args: &EvalArgs, given: &Given, line: &LiveLine) -> Result<(), Box<dyn Error>> {
+    let named = match &args.windows {
+        Some(file) => windows::read(file)?.into_iter().map(named_window).collect(),
+        None => Vec::new(),
+    };
+    let source = Source::open(&args.run, &given.rules)?;
+    let processors = || thread::available_parallelism().map_or(1, NonZero::get);
+    let evaluation = Evaluation {
+        source: &source,
+        rules: Arc::clone(&given.rules),
+        named,
+        question: None,
+        threads: args.threads.map_or_else(processors, NonZero::get),
+    };
+    let mut summary = Summary::new(&given.rules);
+    let mut out: Box<dyn Out> = match (&args.out, args.format) {
+        (Some(out), _) => Box::new(Parts::new(out)?),
+        (None, Some(RowFormat::Csv)) => Box::new(Csv::new(io::stdout())),
+        (None, Some(RowFormat::Json)) => Box::new(Json::new(io::stdout())),
+        (None, None) => Box::new(Nothing),
+    };
+    let mut shown =
+        Shown { line, pieces: source.len(), at: None, summary: &mut summary, out: &mut *out };
+    evaluation.run(&mut shown)?;
+    out.finish()?;
+    line.clear();
+    if args.format.is_none() {
+        summary.print(&mut io::stdout())?;
+    }
+    Ok(())
+}
+
+fn named_window(named: windows::NamedWindow) -> NamedWindow {
+    NamedWindow { name: named.name.into(), window: named.window }
+}
+
+/// Where rows are written to.
+pub(crate) trait Out: Sink {
+    /// Ends what was begun.
+    fn finish(&mut self) -> Result<(), Box<dyn Error>>;
+}
+
+/// Nowhere: they are counted only.
+struct Nothing;
+
+impl Sink for Nothing {
+    fn take(&mut self, _: usize, _: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
+        Ok(())
+    }
+}
+
+impl Out for Nothing {
+    fn finish(&mut self) -> Result<(), Box<dyn Error>> {
+        Ok(())
+    }
+}
+
+/// Parquet parts, one for each piece.
+struct Parts {
+    directory: PathBuf,
+}
+
+impl Parts {
+    fn new(out: &Path) -> Result<Parts, Box<dyn Error>> {
+        let directory = out.join(DerivedRow::TABLE);
+        std::fs::create_dir_all(out)
+            .map_err(|error| format!("cannot create {}: {error}", out.display()))?;
+        // What a recorder wrote, or another evaluation, is not mixed with this one.
+        std::fs::create_dir(&directory)
+            .map_err(|error| format!("cannot create {}: {error}", directory.display()))?;
+        Ok(Parts { directory })
+    }
+}
+
+impl Sink for Parts {
+    fn take(&mut self, place: usize, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
+        let path = self.directory.join(format!("part-{:06}.parquet", place + 1));
+        let simulated = Simulated::of(rows.iter().map(|row| row.simulated));
+        write_part(&path, rows, simulated)?;
+        Ok(())
+    }
+}
+
+impl Out for Parts {
+    fn finish(&mut self) -> Result<(), Box<dyn Error>> {
+        Ok(())
+    }
+}
+
+/// How often the line is rewritten.
+const SHOW_EVERY: Duration = Duration::from_millis(200);
+
+/// Counts rows, shows how far it is, and hands them on.
+struct Shown<'a> {
+    line: &'a LiveLine,
+    pieces: usize,
+    at: Option<Instant>,
+    summary: &'a mut Summary,
+    out: &'a mut dyn Out,
+}
+
+impl Sink for Shown<'_> {
+    fn take(&mut self, place: usize, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
+        self.summary.take(&rows);
+        if LiveLine::is_shown() && self.at.is_none_or(|at| at.elapsed() >= SHOW_EVERY) {
+            self.line.show(&bar(place, self.pieces, self.summary.rows()));
+            self.at = Some(Instant::now());
+        }
+        self.out.take(place, rows)
+    }
+}
+
+/// `[######--------------]  30 %  1234 results`
+fn bar(done: usize, all: usize, rows: u64) -> String {
+    const WIDE: usize = 30;
+    let full = (WIDE * done).checked_div(all).unwrap_or(WIDE).min(WIDE);
+    let percent = (100 * done).checked_div(all).unwrap_or(100).min(100);
+    format!("[{}{}] {percent:3} %  {rows} results", "#".repeat(full), "-".repeat(WIDE - full))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_fills() {
+        let cases = [
+            (0, 4, "", 30, 0),
+            (1, 4, "#######", 23, 25),
+            (4, 4, "#", 0, 100),
+            (0, 0, "#", 0, 100),
+        ];
+        for (done, all, begins, empty, percent) in cases {
+            let bar = bar(done, all, 7);
+            assert!(bar.starts_with(&format!("[{begins}")), "{bar}");
+            assert_eq!(bar.matches('-').count(), empty, "{bar}");
+            assert!(bar.ends_with(&format!("{percent:3} %  7 results")), "{bar}");
+        }
+    }
+}

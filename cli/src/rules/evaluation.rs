@@ -1,0 +1,204 @@
+//! Rules over a whole recording: threads that read, threads that evaluate nodes, and the fleet behind them.
+//!
+//! Every piece goes to every thread of nodes, and each takes the targets of its share. The fleet takes what they give
+//! piece by piece, so what comes out does not depend on who was faster. Bounded queues hold two pieces a thread.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, Scope};
+
+use wattscribe_rules::engine::{Explanation, NamedWindow, TargetId};
+use wattscribe_rules::rule::RuleSet;
+use wattscribe_table::{DerivedRow, FleetRules, Piece, ReadError};
+
+use super::shard::{Shard, TargetYield, Yield};
+use super::source::Source;
+
+/// Pieces that may wait for a thread.
+const WAITING_MAX: usize = 1;
+
+/// How many threads evaluate for each that reads: reading takes about a quarter of the time.
+const SHARDS_PER_READER: usize = 4;
+
+/// One result that is to be explained.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    /// The rule, by its place.
+    pub rule: usize,
+    /// The instant or the end of the window, in Unix microseconds.
+    pub at_us: i64,
+    /// The only node that is needed, for a rule of nodes.
+    pub node: Option<String>,
+}
+
+/// An evaluation.
+#[derive(Debug)]
+pub(crate) struct Evaluation<'a> {
+    /// Over what.
+    pub source: &'a Source,
+    /// The rules.
+    pub rules: Arc<RuleSet>,
+    /// The windows of `over: named`.
+    pub named: Vec<NamedWindow>,
+    /// What is to be explained.
+    pub question: Option<Question>,
+    /// How many threads evaluate.
+    pub threads: usize,
+}
+
+/// What a thread gives of a piece, and what could not be read of it.
+type Given = (Yield, Vec<String>);
+
+/// Where the rows go: those of one piece, all targets together.
+pub(crate) trait Sink {
+    /// Takes the rows of the piece at this place; the last comes after all pieces.
+    fn take(&mut self, place: usize, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>>;
+}
+
+impl Evaluation<'_> {
+    /// Evaluates; `sink` takes the rows piece by piece. Returns what was to be explained.
+    pub(crate) fn run(&self, sink: &mut dyn Sink) -> Result<Vec<Explanation>, Box<dyn Error>> {
+        self.source.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        let metrics = self.rules.metrics_of_pages();
+        let wants = |metric: &str| metrics.contains(metric);
+        let readers = (self.threads / SHARDS_PER_READER).clamp(1, self.source.readers_max());
+        thread::scope(|scope| {
+            let mut given = Vec::new();
+            let mut to_shards: Vec<Vec<SyncSender<Arc<Piece>>>> = vec![Vec::new(); readers];
+            for number in 0..self.threads {
+                let mut pieces = Vec::new();
+                for to_shards in &mut to_shards {
+                    let (sender, receiver) = sync_channel(WAITING_MAX);
+                    to_shards.push(sender);
+                    pieces.push(receiver);
+                }
+                given.push(self.shard(scope, number, pieces));
+            }
+            let (failed, failures) = sync_channel(readers);
+            for (number, to_shards) in to_shards.into_iter().enumerate() {
+                let (failed, wants) = (failed.clone(), &wants);
+                scope.spawn(move || {
+                    let pieces = self.source.read(number, readers, wants);
+                    if let Err(error) = hand_out(pieces, &to_shards) {
+                        // There is room for one of each reader.
+                        let _ = failed.send(error);
+                    }
+                });
+            }
+            let explained = self.collect(&given, sink);
+            // The threads end when nobody takes what they give.
+            drop(given);
+            match failures.try_recv() {
+                Ok(error) => Err(error.into()),
+                Err(_) => explained,
+            }
+        })
+    }
+
+    /// Starts a thread of nodes; what it gives comes piece by piece, and once more at the end.
+    fn shard<'scope>(
+        &'scope self,
+        scope: &'scope Scope<'scope, '_>,
+        number: usize,
+        pieces: Vec<Receiver<Arc<Piece>>>,
+    ) -> Receiver<Given> {
+        let (sender, receiver) = sync_channel(WAITING_MAX);
+        scope.spawn(move || {
+            let mut shard = Shard::new(self, number);
+            for place in 0..self.source.len() {
+                // A reader that is gone has failed, and says so.
+                let Ok(piece) = pieces[place % pieces.len()].recv() else { return };
+                // Said once, and not by every thread.
+                let warnings = if number == 0 { piece.warnings.clone() } else { Vec::new() };
+                if sender.send((shard.take(place, &piece), warnings)).is_err() {
+                    return;
+                }
+            }
+            // Nobody is left to hear it when the evaluation has failed.
+            let _ = sender.send((shard.finish(), Vec::new()));
+        });
+        receiver
+    }
+
+    fn collect(
+        &self,
+        given: &[Receiver<Given>],
+        sink: &mut dyn Sink,
+    ) -> Result<Vec<Explanation>, Box<dyn Error>> {
+        let mut fleet = Fleet::new(self);
+        let mut explanations = Vec::new();
+        for place in 0..=self.source.len() {
+            let mut rows = Vec::new();
+            for shard in given {
+                let (of_shard, warnings) = shard.recv().map_err(|_| "the evaluation stopped")?;
+                warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                rows.extend(of_shard.rows);
+                explanations.extend(of_shard.explanations);
+                of_shard.targets.iter().for_each(|of| fleet.take(of));
+            }
+            fleet.end_targets(place);
+            if place == self.source.len() {
+                fleet.rules.finish();
+            }
+            rows.extend(fleet.rules.derived(i64::MIN));
+            explanations.extend(fleet.rules.explanations());
+            sink.take(place, rows)?;
+        }
+        Ok(explanations)
+    }
+}
+
+/// Gives each piece to every thread of nodes, until one of them is gone, which has ended with the evaluation.
+fn hand_out(
+    pieces: impl Iterator<Item = Result<Piece, ReadError>>,
+    to_shards: &[SyncSender<Arc<Piece>>],
+) -> Result<(), ReadError> {
+    for piece in pieces {
+        let piece = Arc::new(piece?);
+        if to_shards.iter().any(|to| to.send(Arc::clone(&piece)).is_err()) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The fleet, and which targets it does not wait for behind a piece.
+struct Fleet {
+    rules: FleetRules,
+    targets: BTreeMap<Arc<str>, TargetId>,
+    early: BTreeMap<usize, Vec<TargetId>>,
+}
+
+impl Fleet {
+    fn new(evaluation: &Evaluation<'_>) -> Fleet {
+        let Evaluation { source, rules, named, question, .. } = evaluation;
+        let mut fleet = FleetRules::new(Arc::clone(rules), named);
+        if let Some(question) = question {
+            fleet.explain(question.rule, question.at_us);
+        }
+        let (mut targets, mut early) = (BTreeMap::new(), BTreeMap::<usize, Vec<TargetId>>::new());
+        for target in source.targets() {
+            let id = fleet.target(target);
+            targets.insert(target.into(), id);
+            if let Some(place) = source.ends_early(target) {
+                early.entry(place).or_default().push(id);
+            }
+        }
+        Fleet { rules: fleet, targets, early }
+    }
+
+    fn take(&mut self, of: &TargetYield) {
+        if let Some(id) = self.targets.get(&of.target) {
+            self.rules.take(*id, &of.results, of.progress, of.simulated_since_us);
+        }
+    }
+
+    /// Targets whose last piece this was hold nothing up any more.
+    fn end_targets(&mut self, place: usize) {
+        for id in self.early.remove(&place).unwrap_or_default() {
+            self.rules.end_target(id);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The rules that a command is given: a file, those beside a recording, or the built-in ones.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use wattscribe_rules::rule::{self, RuleSet};
+use wattscribe_scraper::record::PlannedRules;
+
+/// Rules and their text.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    /// The rules.
+    pub rules: Arc<RuleSet>,
+    /// The text that they were read from.
+    pub text: String,
+    /// The file; `None` for the built-in ones.
+    pub path: Option<PathBuf>,
+}
+
+/// A rule file that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GivenError {
+    /// It is not there, or no text.
+    #[error("cannot read {}: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It means nothing: a line for everything that is wrong.
+    #[error("{}", .0.join("\n"))]
+    Refused(Vec<String>),
+}
+
+impl Given {
+    /// Reads a file.
+    pub(crate) fn file(path: &Path) -> Result<Given, GivenError> {
+        let unreadable = |source| GivenError::Unreadable { path: path.to_owned(), source };
+        let text = fs::read_to_string(path).map_err(unreadable)?;
+        let rules = rule::read(&text).map_err(|errors| {
+            let line = |error| format!("{}: {error}", path.display());
+            GivenError::Refused(errors.iter().map(line).collect())
+        })?;
+        Ok(Given { rules: Arc::new(rules), text, path: Some(path.to_owned()) })
+    }
+
+    /// The built-in rules.
+    pub(crate) fn builtin() -> Given {
+        let rules = Arc::new(rule::builtin());
+        Given { rules, text: rule::BUILTIN.to_owned(), path: None }
+    }
+
+    /// As a recording takes them.
+    pub(crate) fn planned(self) -> PlannedRules {
+        let name =
+            self.path.map_or_else(|| "built-in".to_owned(), |path| path.display().to_string());
+        PlannedRules { rules: self.rules, text: self.text, name }
+    }
+
+    /// The file that was named; else the rules that a recording was made with; else the built-in ones.
+    pub(crate) fn or_of_run(named: Option<&Path>, run: &Path) -> Result<Given, GivenError> {
+        let beside = run.join("rules.yaml");
+        match named {
+            Some(path) => Given::file(path),
+            None if beside.is_file() => Given::file(&beside),
+            None => Ok(Given::builtin()),
+        }
+    }
+}

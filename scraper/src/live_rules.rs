@@ -1,0 +1,206 @@
+//! Rules while they are recorded: scrapes in, results and newly met series out.
+//!
+//! Pure but for the recording's own tail, which is read piece by piece when a recording goes on; scrapes that are
+//! recorded meanwhile wait. Only scrapes that are in the journal come here, so that files give the same results.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use wattscribe_rules::engine::TargetId;
+use wattscribe_rules::rule::RuleSet;
+use wattscribe_table::{
+    DerivedRows, FleetRules, ReadError, RuleRecord, RunReader, RunTail, ScrapeRecord, TargetPiece,
+    TargetRules,
+};
+
+/// The rules of a recording.
+#[derive(Debug)]
+pub struct LiveRules {
+    rules: Arc<RuleSet>,
+    /// The metrics that they take from pages.
+    metrics: BTreeSet<String>,
+    rows: DerivedRows,
+    targets: BTreeMap<String, Target>,
+    fleet: FleetRules,
+    /// The results of the fleet up to this instant are recorded, in Unix microseconds.
+    fleet_recorded_us: i64,
+    /// The tail that is being taken in, and the next of its pieces.
+    tail: Option<(Box<RunTail>, usize)>,
+    waiting: VecDeque<ScrapeRecord>,
+    out: RuleRecord,
+}
+
+#[derive(Debug)]
+struct Target {
+    id: TargetId,
+    rules: TargetRules,
+    /// The results up to this instant are recorded, in Unix microseconds.
+    recorded_us: i64,
+    is_polled: bool,
+}
+
+impl LiveRules {
+    /// Rules over these targets, each polled every `interval`. `run` is what was recorded before, if anything was.
+    ///
+    /// # Errors
+    /// Files of the run that cannot be read.
+    pub fn start(
+        rules: Arc<RuleSet>,
+        targets: &[&str],
+        interval: Duration,
+        run: &RunReader,
+    ) -> Result<LiveRules, ReadError> {
+        let tail = RunTail::read(run, &rules, targets, interval)?;
+        let metrics = rules.metrics_of_pages().into_iter().map(str::to_owned).collect();
+        let mut live = LiveRules {
+            metrics,
+            rows: DerivedRows::of(Arc::clone(&rules)),
+            fleet: FleetRules::new(Arc::clone(&rules), &[]),
+            fleet_recorded_us: i64::MIN,
+            targets: BTreeMap::new(),
+            tail: None,
+            waiting: VecDeque::new(),
+            out: RuleRecord::default(),
+            rules,
+        };
+        for target in targets {
+            live.target(target, tail.as_ref()).is_polled = true;
+        }
+        if let Some(mut tail) = tail {
+            live.remember(&mut tail);
+            live.tail = Some((Box::new(tail), 0));
+        }
+        Ok(live)
+    }
+
+    /// Takes over who was there before the tail.
+    fn remember(&mut self, tail: &mut RunTail) {
+        for member in std::mem::take(&mut tail.members) {
+            self.target(&member.target, Some(tail)).rules.remember(&member);
+        }
+        for target in &tail.paged {
+            self.target(target, Some(tail)).rules.remember_page();
+        }
+        for target in self.targets.values() {
+            self.fleet.remember(&target.rules);
+        }
+        self.fleet.given_until(tail.given_us);
+        self.fleet_recorded_us = tail.recorded_us(None);
+    }
+
+    fn target(&mut self, name: &str, tail: Option<&RunTail>) -> &mut Target {
+        let LiveRules { rules, fleet, .. } = self;
+        self.targets.entry(name.to_owned()).or_insert_with(|| {
+            let mut target = TargetRules::new(Arc::clone(rules), name, &[]);
+            if let Some(tail) = tail {
+                target.given_until(tail.given_us);
+            }
+            Target {
+                id: fleet.target(name),
+                rules: target,
+                recorded_us: tail.map_or(i64::MIN, |tail| tail.recorded_us(Some(name))),
+                is_polled: false,
+            }
+        })
+    }
+
+    /// Takes a scrape that is recorded. While the tail is taken in, it waits.
+    pub fn take(&mut self, record: ScrapeRecord) {
+        if self.tail.is_some() {
+            self.waiting.push_back(record);
+        } else {
+            self.evaluate(&record);
+        }
+    }
+
+    fn evaluate(&mut self, record: &ScrapeRecord) {
+        let piece = TargetPiece::of_record(record, &|metric| self.metrics.contains(metric));
+        self.take_piece(&piece, None);
+    }
+
+    fn take_piece(&mut self, piece: &TargetPiece, tail: Option<&RunTail>) {
+        let from_us = tail.map_or(i64::MIN, |tail| tail.from_us);
+        let target = self.target(&piece.target, tail);
+        target.rules.take(piece, from_us);
+        self.collect(&piece.target, tail);
+    }
+
+    /// Takes out what a target gave, and what that gave to the fleet.
+    fn collect(&mut self, name: &str, tail: Option<&RunTail>) {
+        let LiveRules { rows, targets, fleet, out, fleet_recorded_us, .. } = self;
+        let Some(target) = targets.get_mut(name) else { return };
+        let members = target.rules.members();
+        let is_new = |member: &_| tail.is_none_or(|tail| !tail.knows(member));
+        out.members.extend(members.filter(is_new));
+        let mut results = Vec::new();
+        rows.take(&mut target.rules, target.recorded_us, &mut out.derived, &mut results);
+        let (progress, since_us) = (target.rules.progress(), target.rules.simulated_since_us());
+        fleet.take(target.id, &results, progress, since_us);
+        out.derived.extend(fleet.derived(*fleet_recorded_us));
+    }
+
+    /// Whether the tail is still being taken in.
+    pub fn is_behind(&self) -> bool {
+        self.tail.is_some()
+    }
+
+    /// Takes in the next piece of the tail, and behind the last one the scrapes that waited.
+    ///
+    /// # Errors
+    /// A piece that cannot be read; it is left out.
+    pub fn catch_up(&mut self) -> Result<(), ReadError> {
+        let Some((tail, place)) = self.tail.take() else { return Ok(()) };
+        if place < tail.pieces.len() {
+            let piece = tail.pieces.read(place, &|metric| self.metrics.contains(metric));
+            if let Ok(piece) = &piece {
+                piece.targets.iter().for_each(|of| self.take_piece(of, Some(&tail)));
+            }
+            self.tail = Some((tail, place + 1));
+            return piece.map(drop);
+        }
+        let gone: Vec<String> = self
+            .targets
+            .iter()
+            .filter(|(_, target)| !target.is_polled)
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in &gone {
+            self.end_target(name, &tail);
+        }
+        while let Some(record) = self.waiting.pop_front() {
+            self.evaluate(&record);
+        }
+        Ok(())
+    }
+
+    /// Ends a target that is not polled any more: nothing waits for it.
+    fn end_target(&mut self, name: &str, tail: &RunTail) {
+        let Some(target) = self.targets.get_mut(name) else { return };
+        target.rules.finish();
+        self.collect(name, Some(tail));
+        if let Some(target) = self.targets.get(name) {
+            self.fleet.end_target(target.id);
+        }
+        self.out.derived.extend(self.fleet.derived(self.fleet_recorded_us));
+    }
+
+    /// Ends the recording: what the last scrapes settle by being the last.
+    pub fn finish(&mut self) {
+        let polled = self.targets.iter().filter(|(_, target)| target.is_polled);
+        let names: Vec<String> = polled.map(|(name, _)| name.clone()).collect();
+        for name in &names {
+            if let Some(target) = self.targets.get_mut(name) {
+                target.rules.finish();
+            }
+            self.collect(name, None);
+        }
+        self.fleet.finish();
+        self.out.derived.extend(self.fleet.derived(self.fleet_recorded_us));
+    }
+
+    /// What came of the scrapes so far and was not taken out yet.
+    pub fn out(&mut self) -> &mut RuleRecord {
+        &mut self.out
+    }
+}
