@@ -88,6 +88,14 @@ impl Base {
         workers.reconcile(found.unwrap_or_default(), ground)
     }
 
+    /// Has every sensor read at once, also one that pauses because it has failed for long.
+    pub fn read_now(&self) {
+        match &self.readers {
+            Readers::Workers(workers) => workers.read_now(),
+            Readers::Library(thread) => thread.read_now(),
+        }
+    }
+
     /// Whether a file holds discovery back: no sensor that came, went or moved since is known.
     pub fn is_discovery_overdue(&self, ground: &Ground, now: Now) -> bool {
         ground.is_discovery_overdue(self.source(), now, ground.deadline * DISCOVERY_PATIENCE)
@@ -102,6 +110,11 @@ struct Workers {
 }
 
 impl Workers {
+    fn read_now(&self) {
+        let workers = self.of_sensor.lock().unwrap_or_else(PoisonError::into_inner);
+        workers.iter().for_each(|(_, worker)| worker.read_now());
+    }
+
     fn reconcile(&self, found: Vec<Sensor>, ground: &Ground) -> io::Result<()> {
         let mut workers = self.of_sensor.lock().unwrap_or_else(PoisonError::into_inner);
         let mut outcome = Ok(());

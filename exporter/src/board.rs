@@ -11,9 +11,10 @@ use tracing::{info, warn};
 use crate::base::Base;
 use crate::cell::{Cell, Limits, Overdue, Verdict};
 use crate::clock::Now;
+use crate::decline::{Decline, Patience, Sign, Step};
 use crate::failure::Failure;
 use crate::health::Health;
-use crate::ladder::{Chosen, Ground, climb};
+use crate::ladder::{Chosen, DCGM_DEADLINE, Ground, climb};
 use crate::library::LibraryThread;
 use crate::module::modules;
 use crate::sensor::Source;
@@ -34,6 +35,8 @@ pub struct Board {
     /// On its own, so that a page never waits for a log that nobody reads.
     twins: Mutex<TwinWatch>,
     decline: Mutex<Decline>,
+    /// Of which source it was said that there is no other.
+    irreplaceable: Mutex<Option<Source>>,
 }
 
 /// What the watch remembers.
@@ -43,15 +46,6 @@ struct Watching {
     of_nvml: Vigil,
     /// Of which source it was said that discovery is held back.
     undiscovered: Option<Source>,
-}
-
-/// How the source of the CPUs goes down.
-#[derive(Debug)]
-struct Decline {
-    /// When a socket had fresh power for the last time, or another source was looked for.
-    last_sign: Now,
-    /// Whether it was said that there is no other source.
-    is_told: bool,
 }
 
 impl Board {
@@ -71,7 +65,8 @@ impl Board {
             nvml,
             watching: Mutex::default(),
             twins: Mutex::default(),
-            decline: Mutex::new(Decline { last_sign: Now::read(), is_told: false }),
+            decline: Mutex::new(Decline::new(Now::read())),
+            irreplaceable: Mutex::default(),
         }))
     }
 
@@ -112,42 +107,67 @@ impl Board {
         self.base().rediscover(&self.ground)
     }
 
-    /// Looks for another source once the present one has given no socket's power for `dead_after`. Its
-    /// series end where those of the other begin: they have other names, because they mean other things.
+    /// Looks for another source once the present one has given no socket's power for `dead_after`, and none when
+    /// it was asked once more. Its series end where those of the other begin: they have other names, because they
+    /// mean other things.
     pub fn reconsider(&self, now: Now, dead_after: Duration) -> io::Result<()> {
+        let base = self.base();
+        let sign = match base.library() {
+            _ if self.is_ready(now) => Sign::Alive,
+            Some(library) if library.status().busy_since.is_some() => Sign::Trying,
+            _ => Sign::Silent,
+        };
+        let answer = self.limits.read_deadline + 2 * self.ground.schedule.interval;
+        let patience = Patience { dead_after, answer, trying: DCGM_DEADLINE.max(answer) };
         let mut decline = self.decline.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.is_ready(now) {
-            *decline = Decline { last_sign: now, is_told: false };
+        let step = decline.look(sign, now, patience);
+        drop(decline);
+        let mut irreplaceable = self.irreplaceable.lock().unwrap_or_else(PoisonError::into_inner);
+        if sign == Sign::Alive {
+            *irreplaceable = None;
+        }
+        match step {
+            Step::Wait => Ok(()),
+            Step::AskOnceMore => {
+                base.read_now();
+                Ok(())
+            }
+            Step::Leave => self.replace(&base, dead_after, &mut irreplaceable),
+        }
+    }
+
+    fn replace(
+        &self,
+        before: &Base,
+        dead_after: Duration,
+        told: &mut Option<Source>,
+    ) -> io::Result<()> {
+        let was = before.source().as_str();
+        let chosen = match climb(&self.ground, Some(before.source())) {
+            Ok(chosen) => chosen,
+            Err(reasons) => {
+                if told.replace(before.source()) != Some(before.source()) {
+                    let source = was;
+                    warn!(
+                        source,
+                        "no socket was read for {dead_after:?}, and nothing else: {reasons}"
+                    );
+                }
+                return Ok(());
+            }
+        };
+        // The climb took its time: what has come back meanwhile stays.
+        if self.is_ready(Now::read()) {
             return Ok(());
         }
-        if now.since(&decline.last_sign) < dead_after {
-            return Ok(());
-        }
-        decline.last_sign = now;
-        let was = self.base().source().as_str();
-        match climb(&self.ground, Some(self.base().source())) {
-            Ok(chosen) => {
-                let base = Arc::new(Base::start(chosen, &self.ground)?);
-                let (is, rung) = (base.source().as_str(), base.rung().as_str());
-                warn!(
-                    was,
-                    is, rung, "no socket was read for {dead_after:?}: another source is chosen"
-                );
-                let mut place = self.base.write().unwrap_or_else(PoisonError::into_inner);
-                let before = std::mem::replace(&mut *place, base);
-                drop(place);
-                drop(before); // it may have a library to release, and no reader waits for that
-                *decline = Decline { last_sign: now, is_told: false };
-            }
-            Err(reasons) if !decline.is_told => {
-                warn!(
-                    source = was,
-                    "no socket was read for {dead_after:?}, and nothing else: {reasons}"
-                );
-                decline.is_told = true;
-            }
-            Err(_) => {}
-        }
+        let base = Arc::new(Base::start(chosen, &self.ground)?);
+        let (is, rung) = (base.source().as_str(), base.rung().as_str());
+        warn!(was, is, rung, "no socket was read for {dead_after:?}: another source is chosen");
+        let mut place = self.base.write().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *place, base);
+        drop(place);
+        drop(before); // it may have a library to release, and no reader waits for that
+        *told = None;
         Ok(())
     }
 

@@ -152,6 +152,12 @@ impl Failure {
         self != Self::FirstRead
     }
 
+    /// Whether the sensor failed. One that was read, and whose value only cannot be set against the one before, is
+    /// read on without a pause.
+    pub fn is_of_the_sensor(self) -> bool {
+        !matches!(self, Self::FirstRead | Self::CounterReset | Self::HostSuspended)
+    }
+
     /// Its place in [`Failure::ALL`].
     pub fn index(self) -> usize {
         self as usize

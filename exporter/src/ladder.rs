@@ -188,7 +188,7 @@ impl std::error::Error for NoSource {}
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long DCGM's set-up may take: an engine that starts inside this process loads its modules first.
-const DCGM_DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const DCGM_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Climbs the ladder, past the rungs of one source if that is known to be dead. Takes at most two probes of
 /// the deadline each and the pause between them for files, and `DCGM_DEADLINE`.

@@ -13,6 +13,7 @@ pub mod base;
 pub mod board;
 pub mod cell;
 pub mod clock;
+pub mod decline;
 pub mod failure;
 pub mod families;
 pub mod health;

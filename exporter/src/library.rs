@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::health::Health;
 use crate::roster::Roster;
 use crate::sensor::{Measure, Sensor, Source};
-use crate::worker::{Schedule, backoff, wait_until};
+use crate::worker::{Schedule, Wishes, backoff};
 
 /// How often an open library is asked which devices there are.
 const REDISCOVER_EVERY: Duration = Duration::from_secs(10);
@@ -108,7 +108,7 @@ struct Shared {
     roster: Roster,
     status: Mutex<Status>,
     changed: Condvar,
-    stop: AtomicBool,
+    wishes: Wishes,
 }
 
 impl Shared {
@@ -179,9 +179,17 @@ impl LibraryThread {
     }
 }
 
+impl LibraryThread {
+    /// Ends every pause: that of a library that does not serve, and those of sensors that have failed for long.
+    pub fn read_now(&self) {
+        self.shared.wishes.read_now.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
 impl Drop for LibraryThread {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::Release);
+        self.shared.wishes.stop.store(true, Ordering::Release);
         self.thread.unpark();
         self.shared.wait(END_WAIT, |status| status.has_ended);
     }
@@ -231,7 +239,7 @@ impl fmt::Debug for Rounds {
 impl Rounds {
     fn run(mut self) {
         let mut session = None;
-        while !self.shared.stop.load(Ordering::Acquire) {
+        while !self.shared.wishes.stop.load(Ordering::Acquire) {
             if session.is_some() || self.down.is_over(Instant::now()) {
                 self.shared.change(|status| status.busy_since = Some(Now::read()));
                 let round = self.round(session.take());
@@ -247,7 +255,11 @@ impl Rounds {
                     status.busy_since = None;
                 });
             }
-            wait_until(self.schedule.next(Instant::now(), Duration::ZERO), &self.shared.stop);
+            let next = self.schedule.next(Instant::now(), Duration::ZERO);
+            if self.shared.wishes.wait_until(next) {
+                self.down.until = None;
+                self.pauses.values_mut().for_each(|pause| pause.until = None);
+            }
         }
         drop(session);
         drop(self.library);

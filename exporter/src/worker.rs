@@ -47,11 +47,37 @@ impl Schedule {
     }
 }
 
+/// What a thread that reads is asked for, from outside.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    /// To end.
+    pub(crate) stop: AtomicBool,
+    /// To read at once, whatever pause there is.
+    pub(crate) read_now: AtomicBool,
+}
+
+impl Wishes {
+    /// Waits until then, or until something is wished. Says whether it is to read at once.
+    pub(crate) fn wait_until(&self, deadline: Instant) -> bool {
+        while !self.stop.load(Ordering::Acquire) {
+            if self.read_now.swap(false, Ordering::AcqRel) {
+                return true;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            thread::park_timeout(left);
+        }
+        false
+    }
+}
+
 /// A running worker. Dropping it asks the thread to end after the read in flight; a read that hangs
 /// keeps its thread, and only that one.
 #[derive(Debug)]
 pub struct Worker {
-    stop: Arc<AtomicBool>,
+    wishes: Arc<Wishes>,
     thread: Thread,
 }
 
@@ -63,28 +89,34 @@ impl Worker {
         health: Arc<Health>,
         schedule: Schedule,
     ) -> io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
+        let wishes = Arc::<Wishes>::default();
+        let wished = Arc::clone(&wishes);
         let handle = thread::Builder::new()
             .name(cell.sensor.channel.clone())
             .stack_size(STACK_BYTES)
-            .spawn(move || run(&cell, &sysfs, &health, schedule, &stopped))?;
-        Ok(Self { stop, thread: handle.thread().clone() })
+            .spawn(move || run(&cell, &sysfs, &health, schedule, &wished))?;
+        Ok(Self { wishes, thread: handle.thread().clone() })
+    }
+
+    /// Ends the pause of a sensor that has failed for long.
+    pub fn read_now(&self) {
+        self.wishes.read_now.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Release);
+        self.wishes.stop.store(true, Ordering::Release);
         self.thread.unpark();
     }
 }
 
-fn run(cell: &Cell, sysfs: &Sysfs, health: &Health, schedule: Schedule, stop: &AtomicBool) {
+fn run(cell: &Cell, sysfs: &Sysfs, health: &Health, schedule: Schedule, wishes: &Wishes) {
     let mut failures_in_a_row = 0_u32;
     let mut said = None;
     let mut averaging_asked: Option<Instant> = None;
-    while !stop.load(Ordering::Acquire) {
+    while !wishes.stop.load(Ordering::Acquire) {
         if averaging_asked.is_none_or(|at| at.elapsed() >= ASK_AVERAGING_EVERY) {
             averaging_asked = Some(Instant::now());
             cell.begin(Now::read()); // It may hang like a read, and is overdue like one.
@@ -98,13 +130,11 @@ fn run(cell: &Cell, sysfs: &Sysfs, health: &Health, schedule: Schedule, stop: &A
         health.record(cell.sensor.source, ended.awake_since(&started), outcome);
         say_changes(cell, outcome, &mut said);
         failures_in_a_row = match outcome {
-            Err(failure) if failure.is_error() => failures_in_a_row.saturating_add(1),
+            Err(failure) if failure.is_of_the_sensor() => failures_in_a_row.saturating_add(1),
             _ => 0,
         };
-        wait_until(
-            schedule.next(Instant::now(), backoff(schedule.interval, failures_in_a_row)),
-            stop,
-        );
+        let pause = backoff(schedule.interval, failures_in_a_row);
+        wishes.wait_until(schedule.next(Instant::now(), pause));
     }
 }
 
@@ -143,16 +173,6 @@ fn remedy(source: Source, failure: Failure) -> String {
     match (source, failure) {
         (Source::Rapl, Failure::Denied) => format!(": {DENIED_FIX}"),
         _ => String::new(),
-    }
-}
-
-pub(crate) fn wait_until(deadline: Instant, stop: &AtomicBool) {
-    while !stop.load(Ordering::Acquire) {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return;
-        }
-        thread::park_timeout(left);
     }
 }
 
