@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn spreads() {
-        let cases: &[(&[f64], Option<(f64, f64)>, Option<f64>)] = &[
+        type Case<'a> = (&'a [f64], Option<(f64, f64)>, Option<f64>);
+        let cases: &[Case<'_>] = &[
             (&[], None, None),
             (&[5.0], Some((5.0, 0.0)), Some(0.0)),
             (&[3.0, 5.0, 4.0], Some((4.0, 2.0)), Some(0.5)),

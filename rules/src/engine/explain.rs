@@ -1,9 +1,14 @@
 //! What went into one result, and what was left out and why.
 
+use std::ops::Range;
 use std::sync::Arc;
 
+use crate::engine::bench::{Bench, Span, judge, result};
 use crate::engine::derived::Derived;
+use crate::engine::group::{Group, Member, Source};
+use crate::engine::outcome::Given;
 use crate::engine::series::LeftOut;
+use crate::engine::stream::Measured;
 use crate::state::State;
 
 /// A result with all members of its group.
@@ -62,4 +67,85 @@ pub enum Found {
     },
     /// A target that never gave a page: it may be a node with anything.
     Unknown,
+}
+
+impl Bench<'_> {
+    /// Every part of a group, for an explanation.
+    pub(super) fn parts(&self, group: &mut Group, span: Span, due: &[Range<i64>]) -> Vec<Part> {
+        let unknown = Part {
+            input: 0,
+            metric: "".into(),
+            node: None,
+            labels: "".into(),
+            found: Found::Unknown,
+        };
+        let mut parts = vec![unknown; self.round.unknown];
+        let inputs = self.rule.inputs();
+        for (input, (of, taken)) in group.inputs.iter_mut().zip(inputs).enumerate() {
+            for nth in 0..of.len() {
+                let Some(member) = of.get_mut(of.nth(nth)) else { continue };
+                let measured = match (span.window, &mut member.stream) {
+                    (Some((over, window)), Some(stream)) => {
+                        let horizon = self.plan.horizon(over, due[over].start);
+                        Some(stream.measure(horizon, window))
+                    }
+                    _ => None,
+                };
+                for source in &member.sources {
+                    let (metric, labels) = match source {
+                        Source::Results { .. } => {
+                            (taken.selector.metric.as_str().into(), Arc::clone(&member.labels))
+                        }
+                        Source::Series(id) => match self.round.series.get(*id) {
+                            Some(series) => {
+                                (Arc::clone(&series.metric), Arc::clone(&series.labels))
+                            }
+                            None => continue,
+                        },
+                    };
+                    let found =
+                        self.found(member, *source, measured, span.nth, taken.zero_is_missing);
+                    parts.push(Part { input, metric, node: member.node.clone(), labels, found });
+                }
+            }
+        }
+        parts
+    }
+
+    fn found(
+        &self,
+        member: &Member,
+        source: Source,
+        measured: Option<Measured>,
+        nth: usize,
+        zero_is_missing: bool,
+    ) -> Found {
+        if self.first_us(source) > self.round.at_us {
+            return Found::NotYet;
+        }
+        if let Some(Measured { given, readings }) = measured {
+            let Given { value, bounds, covered: covered_s, .. } = given;
+            return Found::Window { value, bounds, covered_s, readings };
+        }
+        let Some(seen) = self.seen(source) else {
+            let given = result(self.above, source, nth);
+            return Found::Result(given.map_or(Err(State::Unavailable), |given| given.value));
+        };
+        let others =
+            || member.sources.iter().filter(|of| **of != source).filter_map(|of| self.seen(*of));
+        let is_superseded = others().any(|other| other.scrape > seen.scrape);
+        let is_twice = others().any(|other| other.scrape == seen.scrape);
+        let left_out = match judge(seen, zero_is_missing) {
+            _ if is_superseded => Some(LeftOut::Superseded),
+            Ok(_) if is_twice => Some(LeftOut::Twice),
+            judged => judged.err(),
+        };
+        // Scrapes are counted from 1 here, so that nothing comes before the first.
+        Found::Reading {
+            at_us: seen.at_us,
+            scrape: seen.scrape.saturating_sub(1),
+            value: seen.value,
+            left_out,
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::engine::clock::{END_US, FAR_US};
 use crate::engine::derived::Derived;
-use crate::engine::explain::Explanation;
+use crate::engine::explain::{Explanation, Found};
 use crate::engine::node::Progress;
 use crate::engine::outcome::Given;
 use crate::engine::plan::{Level, NamedWindow, Plan};
@@ -37,8 +37,9 @@ pub struct FleetEngine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TargetId(usize);
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Target {
+    name: Arc<str>,
     progress: Progress,
     /// Whether it holds up nothing any more.
     has_ended: bool,
@@ -95,8 +96,9 @@ impl FleetEngine {
         }
         let id = TargetId(self.targets.len());
         let progress = Progress { settled_us: i64::MIN, begun_us: None, paged_us: None };
-        self.targets.push(Target { progress, has_ended: false });
-        self.by_name.insert(node.into(), id);
+        let name: Arc<str> = node.into();
+        self.by_name.insert(Arc::clone(&name), id);
+        self.targets.push(Target { name, progress, has_ended: false });
         self.find_last_ones();
         id
     }
@@ -137,6 +139,14 @@ impl FleetEngine {
         of.progress = progress;
         let holds = of.holds(self.settled_us);
         self.go_on(held, holds);
+    }
+
+    /// Says that a target that had ended is recorded again: from now on every instant waits for it. It begins anew.
+    pub fn begin_target(&mut self, target: TargetId) {
+        let Some(of) = self.targets.get_mut(target.0).filter(|of| of.has_ended) else { return };
+        of.has_ended = false;
+        of.progress.settled_us = i64::MIN;
+        self.find_last_ones();
     }
 
     /// Says that a target is not recorded any more: no instant waits for it.
@@ -225,6 +235,7 @@ impl FleetEngine {
         for waiting in &waiting {
             self.load(waiting);
         }
+        let explained = self.sheet.explanations.len();
         self.sheet.work(Round {
             at_us,
             is_end: self.has_ended,
@@ -237,6 +248,13 @@ impl FleetEngine {
         for waiting in &waiting {
             if let Some(group) = self.sheet.rules[waiting.rule].get_mut(waiting.group) {
                 group.results.clear();
+            }
+        }
+        for explanation in &mut self.sheet.explanations[explained..] {
+            let unknown = self.targets.iter().filter(|target| target.is_unknown(at_us));
+            let parts = explanation.parts.iter_mut().filter(|part| part.found == Found::Unknown);
+            for (part, target) in parts.zip(unknown) {
+                part.node = Some(Arc::clone(&target.name));
             }
         }
     }

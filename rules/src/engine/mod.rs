@@ -15,6 +15,8 @@ pub mod sockets;
 pub mod whole;
 
 pub(crate) mod clock;
+
+mod bench;
 mod group;
 mod labels;
 mod ordered;
@@ -25,6 +27,9 @@ mod sheet;
 mod stream;
 mod stretches;
 mod work;
+
+#[cfg(test)]
+mod tests;
 
 pub use derived::{Derived, Withheld};
 pub use explain::{Explanation, Found, Part};

@@ -18,7 +18,7 @@ pub(crate) struct Given {
     pub(crate) value: Result<f64, State>,
     /// The least and the greatest that the energy can be.
     pub(crate) bounds: Option<(f64, f64)>,
-    /// What it covers, in the unit of [`Scope::whole`].
+    /// What it covers, in the unit of `whole` of its [`Scope`].
     pub(crate) covered: f64,
     /// Whether it is a counter that began anew: it reports, and has no number.
     pub(crate) restarted: bool,
@@ -252,4 +252,146 @@ fn bears_out(counter: Option<f64>, bounds: Option<(f64, f64)>) -> bool {
         let outside = (low - counter).max(counter - high);
         outside <= COUNTER_DISAGREEMENT_MAX * counter
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{self, RuleSet};
+
+    /// One rule by its function and what else it says, over metrics that can be zero.
+    fn rule(text: &str) -> Rule {
+        let file = format!(
+            "wattscribe_rules: 1\ninputs:\n  - {{metric: a, boundary: node, unit: W, averaging: instant}}\n  \
+             - {{metric: b, boundary: module, unit: W, averaging: instant}}\n  \
+             - {{metric: c, boundary: node, unit: J, averaging: difference}}\n\
+             rules:\n  - {{name: a:b:c, by: [node], {text}}}\n"
+        );
+        let RuleSet { mut rules, .. } = rule::read(&file).unwrap();
+        rules.remove(0)
+    }
+
+    fn given(members: &[&[Result<f64, State>]]) -> Vec<Vec<Given>> {
+        let of = |input: &&[Result<f64, State>]| -> Vec<Given> {
+            input.iter().copied().map(Given::at_instant).collect()
+        };
+        members.iter().map(of).collect()
+    }
+
+    #[test]
+    fn at_an_instant() {
+        use State::{Denied, Disagree, Implausible, Stale, Unavailable};
+        const W: &str = "boundary: node, unit: W";
+        type Expected = Result<f64, (State, Withheld)>;
+        type Case<'a> = (&'a str, &'a [&'a [Result<f64, State>]], Expected);
+        let (members, beyond) = (Withheld::Members, Withheld::OutOfBounds);
+        let cases: &[Case<'_>] = &[
+            ("function: mean, of: a", &[&[Ok(1.0), Ok(4.0)]], Ok(2.5)),
+            ("function: mean, of: a", &[&[Ok(1.0), Err(Stale)]], Ok(1.0)),
+            ("function: mean, of: a", &[&[Err(Stale), Err(Stale)]], Err((Stale, members))),
+            ("function: mean, of: a", &[&[Err(Denied), Err(Stale)]], Err((Unavailable, members))),
+            ("function: sum, of: a", &[&[Ok(1e16), Ok(1.0), Ok(1.0)]], Ok(1e16 + 2.0)),
+            ("function: sum, of: a", &[&[Ok(1.0), Err(Denied)]], Err((Denied, members))),
+            ("function: sum, of: a", &[&[Ok(1e308), Ok(1e308)]], Err((Implausible, beyond))),
+            (
+                "function: sum, of: a, require: at least 2",
+                &[&[Ok(1.0), Ok(2.0), Err(Stale)]],
+                Ok(3.0),
+            ),
+            (
+                "function: sum, of: a, require: at least 2",
+                &[&[Ok(1.0)]],
+                Err((Unavailable, members)),
+            ),
+            ("function: max, of: a", &[&[Ok(-1.0), Ok(-4.0)]], Ok(-1.0)),
+            ("function: min, of: a", &[&[Ok(-1.0), Ok(-4.0)]], Ok(-4.0)),
+            ("function: max, of: a, withhold: {above: 5}", &[&[Ok(5.0)]], Ok(5.0)),
+            (
+                "function: max, of: a, withhold: {above: 5}",
+                &[&[Ok(5.1)]],
+                Err((Implausible, beyond)),
+            ),
+            (
+                "function: min, of: a, withhold: {below: 0}",
+                &[&[Ok(-0.1)]],
+                Err((Implausible, beyond)),
+            ),
+            (
+                "function: mean, of: a, withhold: {spread_above: 5%}",
+                &[&[Ok(487.5), Ok(512.5)]],
+                Ok(500.0),
+            ),
+            (
+                "function: mean, of: a, withhold: {spread_above: 5%}",
+                &[&[Ok(487.5), Ok(512.6)]],
+                Err((Disagree, Withheld::Spread)),
+            ),
+        ];
+        for (text, inputs, expected) in cases {
+            let found = outcome(&rule(&format!("{text}, {W}")), &given(inputs), Scope::Instant);
+            assert_eq!(found.value, *expected, "{text} {inputs:?}");
+        }
+    }
+
+    #[test]
+    fn of_several_inputs() {
+        let rest = rule("function: residual, of: a, less: [b], boundary: rest, unit: W");
+        let share = rule("function: ratio, of: a, to: b, boundary: module, unit: '1'");
+        let missing = Err((State::Unavailable, Withheld::Members));
+        let zero = Err((State::Unavailable, Withheld::Denominator));
+        type Expected = Result<f64, (State, Withheld)>;
+        type Case<'a> = (&'a Rule, &'a [&'a [Result<f64, State>]], Expected);
+        let cases: &[Case<'_>] = &[
+            (&rest, &[&[Ok(10.0)], &[Ok(3.0), Ok(4.0)]], Ok(3.0)),
+            (&rest, &[&[Ok(10.0)], &[]], missing),
+            (
+                &rest,
+                &[&[Ok(10.0)], &[Ok(3.0), Err(State::Stale)]],
+                Err((State::Stale, Withheld::Members)),
+            ),
+            (&share, &[&[Ok(10.0), Ok(2.0)], &[Ok(4.0)]], Ok(3.0)),
+            (&share, &[&[Ok(10.0)], &[Ok(2.0), Ok(-2.0)]], zero),
+        ];
+        for (rule, inputs, expected) in cases {
+            let found = outcome(rule, &given(inputs), Scope::Instant);
+            assert_eq!(found.value, *expected, "{inputs:?}");
+        }
+    }
+
+    #[test]
+    fn a_counter_bears_out_an_energy() {
+        let check =
+            rule("function: check, of: a, against: c, over: {every: 1m}, boundary: node, unit: J");
+        let contradicted = Err((State::Disagree, Withheld::Counter));
+        let energy = |covered| Given {
+            value: Ok(100.0),
+            bounds: Some((90.0, 110.0)),
+            covered,
+            restarted: false,
+        };
+        let counter = |value: f64, restarted: bool| Given {
+            value: if restarted { Err(State::Unavailable) } else { Ok(value) },
+            bounds: None,
+            covered: 60.0,
+            restarted,
+        };
+        let uncovered = Err((State::Unavailable, Withheld::Coverage));
+        let cases = [
+            (60.0, counter(100.0, false), Ok(100.0)),
+            // 110 J are 5 % less than 115.789 J, and 90 J 5 % more than 85.714 J.
+            (60.0, counter(115.7, false), Ok(100.0)),
+            (60.0, counter(115.9, false), contradicted),
+            (60.0, counter(85.8, false), Ok(100.0)),
+            (60.0, counter(85.6, false), contradicted),
+            (60.0, counter(0.0, true), contradicted),
+            (59.0, counter(500.0, false), uncovered),
+        ];
+        for (covered, against, expected) in cases {
+            let inputs = [vec![energy(covered)], vec![against]];
+            let found = outcome(&check, &inputs, Scope::Window { whole: 60.0 });
+            assert_eq!(found.value, expected, "{against:?}");
+            assert_eq!(found.bounds, Some((90.0, 110.0)));
+            assert_eq!((found.expected, found.reporting), (2, 2));
+        }
+    }
 }

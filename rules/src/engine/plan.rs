@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::engine::clock::{Moment, ceil_to, whole_us};
+use crate::engine::stream::Horizon;
 use crate::engine::stretches::Stretches;
 use crate::limits::Limits;
 use crate::rule::{From, Function, Input, Over, Rule, RuleSet};
@@ -150,6 +151,11 @@ impl Plan {
     pub(crate) fn due_us(&self, over: usize, place: i64) -> Option<i64> {
         let end_us = self.stretches[over].end_us(place)?;
         Some(ceil_to(end_us + self.gap_us, self.every_us))
+    }
+
+    /// Where readings of windows of a kind go, of which those before a place are settled.
+    pub(crate) fn horizon(&self, over: usize, settled: i64) -> Horizon<'_> {
+        Horizon { stretches: &self.stretches[over], limits: self.limits, settled }
     }
 
     /// The first window that is not settled at this instant.

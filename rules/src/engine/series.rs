@@ -199,3 +199,67 @@ impl Series {
         self.seen = Some(Seen { at_us, scrape, value, left_out });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series() -> Series {
+        Series { is_seen: true, ..Series::new("m", "", true) }
+    }
+
+    #[test]
+    fn what_is_past_is_forgotten() {
+        let mut series = series();
+        // A clock that was set back: scrapes come, and no instant is settled.
+        for scrape in 1..1_000 {
+            series.push(scrape, scrape as i64, Ok(1.0), 1_000_000);
+        }
+        assert_eq!(series.waiting.len(), 1);
+        // Pages with it and without it in turn.
+        for scrape in 1_000..2_000 {
+            series.note_page(scrape, scrape as i64);
+            if scrape % 2 == 0 {
+                series.see(scrape as i64, 10, 0);
+            }
+        }
+        assert!(series.lacks.len() <= 1, "{:?}", series.lacks);
+        assert_eq!(series.seen.and_then(|seen| seen.left_out), Some(LeftOut::Stale));
+    }
+
+    #[test]
+    fn why_a_reading_is_not_seen() {
+        type Setting = fn(&mut Series);
+        let cases: &[(Setting, u64, Option<LeftOut>)] = &[
+            (|_| {}, 0, None),
+            (|_| {}, 1, None),
+            (|_| {}, 2, Some(LeftOut::ScrapeFailed)),
+            (|series| series.note_page(2, 100), 0, Some(LeftOut::NotOnPage)),
+            // A page that is asked for later does not tell of now, and one that has it does not tell that it is gone.
+            (|series| series.note_page(2, 101), 0, None),
+            (|series| series.note_page(1, 100), 0, None),
+            (|series| series.push(2, 101, Ok(7.0), 50), 0, None),
+        ];
+        for (number, (set, failed, expected)) in cases.iter().enumerate() {
+            let mut series = series();
+            series.push(1, 95, Ok(5.0), 50);
+            set(&mut series);
+            series.see(100, 10, *failed);
+            let seen = series.seen.unwrap();
+            assert_eq!((seen.value, seen.left_out), (Ok(5.0), *expected), "case {number}");
+            series.see(105, 10, 0);
+            let stale =
+                series.seen.filter(|seen| seen.value == Ok(5.0)).and_then(|seen| seen.left_out);
+            assert_eq!(stale.is_some(), series.present == 1, "case {number}");
+        }
+    }
+
+    #[test]
+    fn two_on_one_page_are_none() {
+        let mut series = series();
+        series.push(1, 95, Ok(5.0), 50);
+        series.push(1, 96, Ok(5.0), 50);
+        series.see(100, 10, 0);
+        assert_eq!(series.seen.map(|seen| seen.value), Some(Err(State::Disagree)));
+    }
+}

@@ -15,7 +15,7 @@ use crate::engine::ordered::Ordered;
 use crate::engine::outcome::Given;
 use crate::engine::plan::{Level, Plan};
 use crate::engine::series::Feed;
-use crate::engine::stream::{Arrival, Horizon, Stream};
+use crate::engine::stream::{Arrival, Stream};
 use crate::rule::From;
 
 /// Groups, windows, and results that were not fetched yet.
@@ -161,11 +161,7 @@ impl Sheet {
     pub(crate) fn feed(&mut self, feed: Feed, arrival: Arrival) {
         let Some(over) = self.plan.rules[feed.rule].over else { return };
         self.reach(over, Moment::of(arrival.at_s));
-        let horizon = Horizon {
-            stretches: &self.plan.stretches[over],
-            limits: self.plan.limits,
-            settled: self.settled[over],
-        };
+        let horizon = self.plan.horizon(over, self.settled[over]);
         let group = self.rules[feed.rule].get_mut(feed.group);
         let members = group.and_then(|group| group.inputs.get_mut(feed.input));
         let member = members.and_then(|members| members.get_mut(feed.member));

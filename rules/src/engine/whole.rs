@@ -40,6 +40,8 @@ pub struct Engine {
     by_name: HashMap<Arc<str>, usize>,
     fleet: FleetEngine,
     out: VecDeque<Derived>,
+    /// The rule and the time whose results are explained, of targets that are still to come as well.
+    explained: Option<(usize, i64)>,
 }
 
 impl Engine {
@@ -51,6 +53,7 @@ impl Engine {
             by_name: HashMap::new(),
             fleet: FleetEngine::of(Arc::clone(&plan)),
             out: VecDeque::new(),
+            explained: None,
             plan,
         }
     }
@@ -119,6 +122,7 @@ impl Engine {
     /// Has the results of one rule explained, those of an instant or of the window that ends then, in microseconds since
     /// the Unix epoch. To be said before that is settled.
     pub fn explain(&mut self, rule: usize, at_us: i64) {
+        self.explained = Some((rule, at_us));
         self.nodes.iter_mut().for_each(|node| node.explain(rule, at_us));
         self.fleet.explain(rule, at_us);
     }
@@ -133,7 +137,11 @@ impl Engine {
             return *place;
         }
         let name: Arc<str> = node.into();
-        self.nodes.push(NodeEngine::of(Arc::clone(&self.plan), Arc::clone(&name)));
+        let mut of = NodeEngine::of(Arc::clone(&self.plan), Arc::clone(&name));
+        if let Some((rule, at_us)) = self.explained {
+            of.explain(rule, at_us);
+        }
+        self.nodes.push(of);
         self.by_name.insert(name, self.nodes.len() - 1);
         self.fleet.target(node);
         self.nodes.len() - 1
