@@ -82,8 +82,12 @@ impl LiveRules {
         for target in &tail.paged {
             self.target(target, Some(tail)).rules.remember_page();
         }
-        for target in self.targets.values() {
+        let first: BTreeSet<&str> = tail.sessions.beginning_at(0).into_iter().flatten().collect();
+        for (name, target) in &self.targets {
             self.fleet.remember(&target.rules);
+            if !first.contains(name.as_str()) {
+                self.fleet.end_target(target.id);
+            }
         }
         self.fleet.given_until(tail.given_us);
         self.fleet_recorded_us = tail.recorded_us(None);
@@ -153,25 +157,31 @@ impl LiveRules {
         let Some((tail, place)) = self.tail.take() else { return Ok(()) };
         if place < tail.pieces.len() {
             let piece = tail.pieces.read(place, &|metric| self.metrics.contains(metric));
+            self.begin_targets(&tail, place);
             if let Ok(piece) = &piece {
-                piece.targets.iter().for_each(|of| self.take_piece(of, Some(&tail)));
+                for of in &piece.targets {
+                    self.take_piece(of, Some(&tail));
+                    if tail.sessions.ends_at(place, &of.target) {
+                        self.end_target(&of.target, &tail);
+                    }
+                }
             }
             self.tail = Some((tail, place + 1));
             return piece.map(drop);
         }
-        let gone: Vec<String> = self
-            .targets
-            .iter()
-            .filter(|(_, target)| !target.is_polled)
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in &gone {
-            self.end_target(name, &tail);
-        }
+        self.begin_targets(&tail, place);
         while let Some(record) = self.waiting.pop_front() {
             self.evaluate(&record);
         }
         Ok(())
+    }
+
+    /// Has the fleet wait for the targets of a recording that begins with a piece.
+    fn begin_targets(&mut self, tail: &RunTail, place: usize) {
+        for name in tail.sessions.beginning_at(place).into_iter().flatten() {
+            let id = self.target(name, Some(tail)).id;
+            self.fleet.begin_target(id);
+        }
     }
 
     /// Ends a target that is not polled any more: nothing waits for it.

@@ -41,8 +41,8 @@ pub use part::{PartError, PartReader, PartWriter, Simulated, write_part};
 pub use reading::LongReading;
 pub use recording::{Recording, open_any};
 pub use replay::{
-    CsvPieces, DerivedRows, Extent, Extents, FleetRules, Piece, Pieces, RunTail, SampleMark,
-    SampleSeries, ScrapeMark, SocketMark, SocketSeries, TargetPiece, TargetRules,
+    CsvPieces, DerivedRows, FleetRules, Piece, Pieces, RunTail, SampleMark, SampleSeries,
+    ScrapeMark, Sessions, SocketMark, SocketSeries, TargetPiece, TargetRules,
 };
 pub use rule_member::RuleMember;
 pub use run::{

@@ -130,15 +130,15 @@ impl Evaluation<'_> {
         let mut fleet = Fleet::new(self);
         let mut explanations = Vec::new();
         for place in 0..=self.source.len() {
+            fleet.begin(place);
             let mut rows = Vec::new();
             for shard in given {
                 let (of_shard, warnings) = shard.recv().map_err(|_| "the evaluation stopped")?;
                 warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
                 rows.extend(of_shard.rows);
                 explanations.extend(of_shard.explanations);
-                of_shard.targets.iter().for_each(|of| fleet.take(of));
+                fleet.take(place, &of_shard.targets);
             }
-            fleet.end_targets(place);
             if place == self.source.len() {
                 fleet.rules.finish();
             }
@@ -164,41 +164,47 @@ fn hand_out(
     Ok(())
 }
 
-/// The fleet, and which targets it does not wait for behind a piece.
-struct Fleet {
+/// The fleet and its targets.
+struct Fleet<'a> {
+    source: &'a Source,
     rules: FleetRules,
     targets: BTreeMap<Arc<str>, TargetId>,
-    early: BTreeMap<usize, Vec<TargetId>>,
 }
 
-impl Fleet {
-    fn new(evaluation: &Evaluation<'_>) -> Fleet {
+impl<'a> Fleet<'a> {
+    fn new(evaluation: &'a Evaluation<'_>) -> Fleet<'a> {
         let Evaluation { source, rules, named, question, .. } = evaluation;
         let mut fleet = FleetRules::new(Arc::clone(rules), named);
         if let Some(question) = question {
             fleet.explain(question.rule, question.at_us);
         }
-        let (mut targets, mut early) = (BTreeMap::new(), BTreeMap::<usize, Vec<TargetId>>::new());
+        // None of them holds anything up before the recording that has it begins.
+        let mut targets = BTreeMap::new();
         for target in source.targets() {
             let id = fleet.target(target);
+            fleet.end_target(id);
             targets.insert(target.into(), id);
-            if let Some(place) = source.ends_early(target) {
-                early.entry(place).or_default().push(id);
+        }
+        Fleet { source, rules: fleet, targets }
+    }
+
+    /// Has it wait for the targets of a recording that begins with a piece.
+    fn begin(&mut self, place: usize) {
+        for target in self.source.beginning_at(place) {
+            if let Some(id) = self.targets.get(target) {
+                self.rules.begin_target(*id);
             }
         }
-        Fleet { rules: fleet, targets, early }
     }
 
-    fn take(&mut self, of: &TargetYield) {
-        if let Some(id) = self.targets.get(&of.target) {
+    /// Takes what targets gave of a piece. Those that end with it hold nothing up any more.
+    fn take(&mut self, place: usize, targets: &[TargetYield]) {
+        for of in targets {
+            let Some(id) = self.targets.get(&of.target) else { continue };
             self.rules.take(*id, &of.results, of.progress, of.simulated_since_us);
-        }
-    }
-
-    /// Targets whose last piece this was hold nothing up any more.
-    fn end_targets(&mut self, place: usize) {
-        for id in self.early.remove(&place).unwrap_or_default() {
-            self.rules.end_target(id);
+            if self.source.ends_at(place, &of.target) {
+                self.rules.end_target(*id);
+            }
         }
     }
 }

@@ -53,7 +53,9 @@ enum ExportError {
 pub(crate) fn run(args: &ExportArgs) -> ExitCode {
     let Err(error) = write(args) else { return ExitCode::SUCCESS };
     let code = match error {
-        ExportError::Rules(GivenError::Unreadable { .. }) | ExportError::Options(_) => ExitCode::from(2),
+        ExportError::Rules(GivenError::Unreadable { .. }) | ExportError::Options(_) => {
+            ExitCode::from(2)
+        }
         ExportError::Rules(GivenError::Refused(_)) | ExportError::Write { .. } => ExitCode::FAILURE,
     };
     // Whoever closes the pipe knows the answer by the exit code.

@@ -89,7 +89,7 @@ impl<'a> Shard<'a> {
                 target
             });
             target.take(of, i64::MIN);
-            if source.ends_early(&of.target) == Some(place) {
+            if source.ends_at(place, &of.target) {
                 target.finish();
             }
             given.add(target, rows);

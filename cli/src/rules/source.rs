@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use wattscribe_rules::rule::RuleSet;
 use wattscribe_table::{
-    CsvPieces, CsvReason, Extents, Piece, Pieces, ReadError, RunReader, SamplesCsv,
+    CsvPieces, CsvReason, Piece, Pieces, ReadError, RunReader, SamplesCsv, Sessions,
 };
 
 /// A recording as rules take it.
 #[derive(Debug)]
 pub(crate) struct Source {
     kind: Kind,
-    extents: Extents,
+    sessions: Sessions,
     /// What a host of a CSV may be silent for at the end, in microseconds, and be there still.
     silence_us: i64,
 }
@@ -33,16 +33,16 @@ impl Source {
             if pieces.is_empty() {
                 return Err(format!("{}: found no scrapes", path.display()).into());
             }
-            let extents = pieces.extents()?;
-            return Ok(Source { kind: Kind::Run(pieces), extents, silence_us });
+            let sessions = pieces.sessions()?;
+            return Ok(Source { kind: Kind::Run(pieces), sessions, silence_us });
         }
         let path = csv_path(path)?;
-        let (mut extents, mut count) = (Extents::default(), 0);
-        for (place, piece) in open_csv(&path)?.enumerate() {
-            extents.take(place, &piece);
+        let (mut sessions, mut count) = (Sessions::default(), 0);
+        for piece in open_csv(&path)? {
+            sessions.take(&piece);
             count += 1;
         }
-        Ok(Source { kind: Kind::Csv { path, pieces: count }, extents, silence_us })
+        Ok(Source { kind: Kind::Csv { path, pieces: count }, sessions, silence_us })
     }
 
     /// Leaves out what comes after a time, in Unix microseconds, as far as that can be told without reading it.
@@ -71,12 +71,20 @@ impl Source {
 
     /// The targets.
     pub(crate) fn targets(&self) -> impl Iterator<Item = &str> + '_ {
-        self.extents.iter().map(|(target, _)| &**target)
+        self.sessions.targets()
     }
 
-    /// See [`Extents::ends_early`].
-    pub(crate) fn ends_early(&self, target: &str) -> Option<usize> {
-        self.extents.ends_early(target, self.silence_us)
+    /// See [`Sessions::beginning_at`].
+    pub(crate) fn beginning_at(&self, place: usize) -> Vec<&str> {
+        self.sessions.beginning_at(place).into_iter().flatten().collect()
+    }
+
+    /// Whether a target ends with a piece, by its place, before the recording does.
+    pub(crate) fn ends_at(&self, place: usize, target: &str) -> bool {
+        match &self.kind {
+            Kind::Run(_) => self.sessions.ends_at(place, target),
+            Kind::Csv { .. } => self.sessions.falls_silent_at(place, target, self.silence_us),
+        }
     }
 
     /// How many threads may read at once, each every nth piece.

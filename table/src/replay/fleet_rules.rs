@@ -120,6 +120,11 @@ impl FleetRules {
         self.fleet.progress(target, progress);
     }
 
+    /// See [`FleetEngine::begin_target`].
+    pub fn begin_target(&mut self, target: TargetId) {
+        self.fleet.begin_target(target);
+    }
+
     /// See [`FleetEngine::end_target`].
     pub fn end_target(&mut self, target: TargetId) {
         self.fleet.end_target(target);

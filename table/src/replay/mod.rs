@@ -4,21 +4,21 @@
 //! one of them. Texts are made once for each series of a piece and not for each row.
 
 mod csv;
-mod extent;
 mod fleet_rules;
 mod mark;
 mod parts;
 mod piece;
 mod pieces;
+mod sessions;
 mod tail;
 mod target_rules;
 
 pub use csv::CsvPieces;
-pub use extent::{Extent, Extents};
 pub use fleet_rules::{DerivedRows, FleetRules};
 pub use mark::{SampleMark, ScrapeMark, SocketMark};
 pub use piece::{Piece, SampleSeries, SocketSeries, TargetPiece};
 pub use pieces::Pieces;
+pub use sessions::Sessions;
 pub use tail::RunTail;
 pub use target_rules::TargetRules;
 

@@ -3,9 +3,9 @@
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::path::Path;
 
-use super::extent::Extents;
 use super::parts;
 use super::piece::{Builder, Piece};
+use super::sessions::Sessions;
 use crate::journal::{JournalError, SegmentReader, Tail};
 use crate::part::latest_us;
 use crate::run::{RunPaths, set_aside};
@@ -120,16 +120,16 @@ impl Pieces {
         Ok(scrapes.map(|scrape| scrape.start_us).max())
     }
 
-    /// How far each target goes.
+    /// Which recordings they are of, and how far each target goes.
     ///
     /// # Errors
     /// A file that cannot be read.
-    pub fn extents(&self) -> Result<Extents, ReadError> {
-        let mut extents = Extents::default();
+    pub fn sessions(&self) -> Result<Sessions, ReadError> {
+        let mut sessions = Sessions::default();
         for place in 0..self.pieces.len() {
-            extents.take(place, &self.scrapes(place)?);
+            sessions.take(&self.scrapes(place)?);
         }
-        Ok(extents)
+        Ok(sessions)
     }
 
     /// The scrapes of one of them without their rows.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use wattscribe_rules::rule::RuleSet;
 
 use super::pieces::Pieces;
+use super::sessions::Sessions;
 use crate::{DerivedTime, ReadError, RuleMember, RunReader};
 
 /// A reading is at most this long before its scrape, twice over: a page shows readings of a minute ago.
@@ -25,6 +26,8 @@ pub struct RunTail {
     pub members: Vec<RuleMember>,
     /// Targets that gave a page before it, as far as no series says so.
     pub paged: BTreeSet<String>,
+    /// Which recordings the pieces are of, with the one that now begins.
+    pub sessions: Sessions,
     /// The last instant whose results are recorded, in Unix microseconds: of each node, and of the fleet under `None`.
     recorded_us: BTreeMap<Option<String>, i64>,
     /// The series that were met in it and are recorded: target, metric and labels.
@@ -47,8 +50,12 @@ impl RunTail {
         let Some(last_us) = all.last_us()? else { return Ok(None) };
         let span_us = whole_us(rules.reach() + READING_AGE_MAX + interval);
         let from_us = last_us.saturating_sub(span_us.saturating_mul(2));
+        let pieces = all.clone().since(from_us)?;
+        let mut sessions = pieces.sessions()?;
+        sessions.go_on_with(targets);
         let mut tail = RunTail {
-            pieces: all.clone().since(from_us)?,
+            pieces,
+            sessions,
             from_us,
             given_us: last_us.saturating_sub(span_us),
             members: Vec::new(),

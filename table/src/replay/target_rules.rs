@@ -18,13 +18,18 @@ use crate::column::seconds;
 #[derive(Debug)]
 pub struct TargetRules {
     target: Arc<str>,
+    rules: Arc<RuleSet>,
+    named: Vec<NamedWindow>,
     node: NodeEngine,
     sockets: SocketSeries,
+    has_ended: bool,
     before: Option<ScrapeMark>,
     /// Series that were met, and of these the ones that nobody took out yet.
     met: HashSet<SeriesId>,
     members: Vec<RuleMember>,
     simulated_since_us: Option<i64>,
+    /// See [`TargetRules::given_until`].
+    given_us: i64,
     observed_sockets: Vec<Observed>,
     observed_samples: Vec<Observed>,
 }
@@ -34,19 +39,27 @@ impl TargetRules {
     pub fn new(rules: Arc<RuleSet>, target: &str, named: &[NamedWindow]) -> TargetRules {
         TargetRules {
             target: target.into(),
-            node: NodeEngine::new(rules, target, named),
+            node: NodeEngine::new(Arc::clone(&rules), target, named),
+            rules,
+            named: named.to_vec(),
             sockets: SocketSeries::new(),
+            has_ended: false,
             before: None,
             met: HashSet::new(),
             members: Vec::new(),
             simulated_since_us: None,
+            given_us: i64::MIN,
             observed_sockets: Vec::new(),
             observed_samples: Vec::new(),
         }
     }
 
-    /// Takes the scrapes of a piece that began at or after a time in Unix microseconds; pieces come in their order.
+    /// Takes the scrapes of a piece that began at or after a time in Unix microseconds; pieces come in their order. After
+    /// its end the target begins anew: of what was before, it knows its members.
     pub fn take(&mut self, piece: &TargetPiece, from_us: i64) {
+        if self.has_ended {
+            self.begin_anew();
+        }
         let series: Vec<Option<SeriesId>> = piece
             .sample_series
             .iter()
@@ -60,6 +73,23 @@ impl TargetRules {
                 self.observe_samples(samples, &series);
                 self.observe_sockets(piece, scrape, sockets);
                 self.push(scrape);
+            }
+        }
+    }
+
+    fn begin_anew(&mut self) {
+        let next = NodeEngine::new(Arc::clone(&self.rules), &self.target, &self.named);
+        let before = std::mem::replace(&mut self.node, next);
+        if before.progress().paged_us.is_some() {
+            self.node.remember_page();
+        }
+        self.node.given_until(self.given_us);
+        self.sockets = SocketSeries::new();
+        self.before = None;
+        self.has_ended = false;
+        for met in std::mem::take(&mut self.met) {
+            if let Some((metric, labels)) = before.name_of(met) {
+                self.remember_series(metric, labels);
             }
         }
     }
@@ -130,7 +160,10 @@ impl TargetRules {
             let since_us = self.simulated_since_us.get_or_insert(member.timestamp_us);
             *since_us = member.timestamp_us.min(*since_us);
         }
-        let RuleMember { metric, labels, .. } = member;
+        self.remember_series(&member.metric, &member.labels)
+    }
+
+    fn remember_series(&mut self, metric: &str, labels: &str) -> bool {
         let of_socket = self.node.series(From::Sockets, metric, labels);
         let Some(series) = of_socket.or_else(|| self.node.series(From::Page, metric, labels))
         else {
@@ -164,11 +197,13 @@ impl TargetRules {
 
     /// See [`NodeEngine::given_until`].
     pub fn given_until(&mut self, instant_us: i64) {
+        self.given_us = instant_us;
         self.node.given_until(instant_us);
     }
 
     /// Ends the recording of the target.
     pub fn finish(&mut self) {
+        self.has_ended = true;
         self.node.finish();
     }
 

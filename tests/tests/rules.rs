@@ -1,0 +1,220 @@
+//! Rules live and over files: what `wattscribe record` derives is, to the bit, what `wattscribe rules eval` makes of the
+//! recorded rows: of Parquet, of the journal, after `kill -9` and over restarts; and of CSV, as far as that can carry it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use wattscribe_simulator::{Fault, Machine, Waveform};
+use wattscribe_table::{DerivedRow, PartReader, Row, RunReader};
+use wattscribe_tests::nodes::{Nodes, record};
+use wattscribe_tests::program::{Running, run, wattscribe};
+
+/// Rules that settle often, so that a test of some seconds has many results of every kind.
+const RULES: &str = r#"
+wattscribe_rules: 1
+every: 200ms
+look_back: 1s
+lateness: 300ms
+gap: 1s
+rules:
+  - name: node:acpi_watts:sum
+    function: sum
+    of: cpu_power_acpi_watts{type="total"}
+    by: [node]
+    boundary: socket_total
+    unit: W
+  - name: node:acpi_watts:max
+    function: max
+    of: cpu_power_acpi_watts{type="total"}
+    by: [node]
+    boundary: socket_total
+    unit: W
+  - name: node:rapl_watts:sum
+    function: sum
+    of: cpu_power_rapl_watts{type="package"}
+    by: [node]
+    boundary: package
+    unit: W
+  - name: fleet:acpi_watts:sum
+    function: sum
+    of: node:acpi_watts:sum
+    by: []
+    boundary: socket_total
+    unit: W
+  - name: node:acpi_joules:integrate
+    function: integrate
+    of: cpu_power_acpi_watts{type="total"}
+    over: {every: 400ms, length: 1s}
+    by: [node]
+    boundary: socket_total
+    unit: J
+  - name: node:acpi_watts:p95
+    function: quantile
+    quantile: 0.95
+    of: node:acpi_watts:sum
+    over: {every: 1s}
+    by: [node]
+    boundary: socket_total
+    unit: W
+  - name: socket:rapl_joules:check
+    function: check
+    of: cpu_power_rapl_watts{type="package"}
+    against: cpu_energy_joules_total{type="package"}
+    over: {every: 1s}
+    by: [node, socket]
+    boundary: package
+    unit: J
+  - name: fleet:acpi_joules:sum
+    function: sum
+    of: node:acpi_joules:integrate
+    by: []
+    boundary: socket_total
+    unit: J
+"#;
+
+/// A result to the bit.
+fn to_the_bit(row: &DerivedRow) -> String {
+    let bits = |number: Option<f64>| number.map(f64::to_bits);
+    let numbers = [row.value, row.low, row.high, row.counter, row.spread, Some(row.coverage)];
+    format!("{row:?} {:?}", numbers.map(bits))
+}
+
+fn sorted(rows: impl Iterator<Item = DerivedRow>) -> Vec<String> {
+    let mut rows: Vec<String> = rows.map(|row| to_the_bit(&row)).collect();
+    rows.sort_unstable();
+    rows
+}
+
+/// What a recorder derived.
+fn recorded(out: &Path) -> Vec<DerivedRow> {
+    RunReader::open(out).unwrap().rows().unwrap().map(Result::unwrap).collect()
+}
+
+/// What a recording gives.
+fn evaluated(run_path: &Path, folder: &Path, threads: &str) -> Vec<DerivedRow> {
+    let out = TempDir::new_in(folder).unwrap();
+    let mut command = wattscribe();
+    command.args(["rules", "eval", "--threads", threads, "--out"]).arg(out.path()).arg(run_path);
+    let rules = folder.join("rules.yaml");
+    if rules.is_file() {
+        command.arg("--rules").arg(rules);
+    }
+    let ended = run(&mut command).succeeded();
+    assert_eq!(ended.stderr, "");
+    let mut parts: Vec<PathBuf> = fs::read_dir(out.path().join(DerivedRow::TABLE))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    parts.sort_unstable();
+    let rows = |path: &PathBuf| PartReader::open(path).unwrap().map(Result::unwrap);
+    parts.iter().flat_map(rows).collect()
+}
+
+fn check_same(out: &Path, folder: &Path) -> Vec<DerivedRow> {
+    let live = recorded(out);
+    let expected = sorted(live.iter().cloned());
+    let mut once = expected.clone();
+    once.dedup();
+    assert_eq!(once.len(), expected.len(), "a result is recorded twice");
+    for threads in ["1", "3"] {
+        let found = sorted(evaluated(out, folder, threads).into_iter());
+        let missing: Vec<_> =
+            expected.iter().filter(|row| found.binary_search(row).is_err()).collect();
+        let more: Vec<_> =
+            found.iter().filter(|row| expected.binary_search(row).is_err()).collect();
+        assert!(
+            missing.is_empty() && more.is_empty(),
+            "live only: {missing:#?}\nfiles only: {more:#?}"
+        );
+    }
+    live
+}
+
+fn nodes() -> Nodes {
+    let ramp = Waveform::Ramp { from_w: 60.0, to_w: 180.0, duration_s: 60.0 };
+    let sine = Waveform::Sine { mean_w: 120.0, amplitude_w: 40.0, period_s: 5.0, phase_rad: 0.0 };
+    Nodes::start(&[
+        Machine::grace("a", &[ramp, sine]),
+        Machine::grace("b", &[sine, ramp]),
+        Machine::rapl("c", &[sine, sine]),
+    ])
+}
+
+/// A recording that goes on and on, and what stands in its way.
+struct Recording {
+    nodes: Nodes,
+    folder: TempDir,
+    out: PathBuf,
+}
+
+impl Recording {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        fs::write(folder.path().join("rules.yaml"), RULES).unwrap();
+        let out = folder.path().join("run");
+        Self { nodes: nodes(), folder, out }
+    }
+
+    fn command(&self, targets: &[&str]) -> Command {
+        let targets = targets.iter().map(|name| (*name, self.nodes.address(name)));
+        let mut command = record(targets, "100ms", &self.out);
+        command.arg("--rules").arg(self.folder.path().join("rules.yaml"));
+        command
+    }
+
+    /// Records for a while, and ends in order.
+    fn record(&self, targets: &[&str], duration: &str) -> Vec<DerivedRow> {
+        run(self.command(targets).args(["--duration", duration])).succeeded();
+        check_same(&self.out, self.folder.path())
+    }
+
+    /// Records for a while, and is killed: no result is there that files do not give.
+    fn kill_after(&self, targets: &[&str], after: Duration) {
+        let recorder = Running::start(&mut self.command(targets));
+        thread::sleep(after);
+        recorder.kill();
+        let expected = sorted(evaluated(&self.out, self.folder.path(), "2").into_iter());
+        for row in sorted(recorded(&self.out).into_iter()) {
+            assert!(expected.binary_search(&row).is_ok(), "killed after {after:?}: {row}");
+        }
+    }
+}
+
+const ALL: [&str; 3] = ["a", "b", "c"];
+
+#[test]
+fn live_and_files_give_the_same_over_kills_and_restarts() {
+    let recording = Recording::new();
+    let live = recording.record(&ALL, "4s");
+    for rule in RULES.lines().filter_map(|line| line.strip_prefix("  - name: ")) {
+        assert!(live.iter().any(|row| row.rule == rule && row.value.is_some()), "{rule}");
+    }
+    assert!(live.iter().all(|row| row.simulated));
+    let kept = fs::read_to_string(recording.out.join("rules.yaml")).unwrap();
+    assert_eq!(kept, RULES);
+    let manifest = fs::read(recording.out.join("cpu/cpu_manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+    assert!(manifest["wattscribe"]["rules"].as_str().unwrap().ends_with("rules.yaml"));
+
+    for tenths in [1, 14, 0, 23, 9, 3] {
+        recording.kill_after(&ALL, Duration::from_millis(100 * tenths + 37));
+    }
+    recording.record(&ALL, "2s");
+    // A node that is not recorded any more is missing from the fleet, and one that is withheld is not a zero.
+    let broken = Fault::Text("N/A\n".to_owned());
+    recording.nodes.simulation.fail("a", "ACPI000D:03/power1", broken).unwrap();
+    recording.kill_after(&["a", "c"], Duration::from_millis(2300));
+    let live = recording.record(&["a", "c"], "2500ms");
+    let withheld =
+        |rule: &str| live.iter().filter(|row| row.rule == rule && row.value.is_none()).count();
+    assert!(withheld("node:acpi_watts:sum") > 0 && withheld("fleet:acpi_watts:sum") > 0);
+    recording.nodes.simulation.heal("a", "ACPI000D:03/power1").unwrap();
+    recording.record(&ALL, "3s");
+}
