@@ -1,6 +1,6 @@
 //! A rule file in memory: what is derived from which series, when it is withheld, and what the result covers.
 //!
-//! Pure data. [`read`](crate::rule::read) makes it from text and refuses what has no meaning, so whoever holds a
+//! Pure data. [`read`] makes it from text and refuses what has no meaning, so whoever holds a
 //! [`RuleSet`] holds one that can be evaluated.
 
 use std::collections::BTreeSet;
