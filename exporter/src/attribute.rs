@@ -3,6 +3,7 @@
 use wattscribe_rules::Averaging;
 
 use crate::failure::Failure;
+use crate::plausible::power;
 
 /// The longest averaging interval that is believed: an hour. Firmware prints nonsense here, too.
 const AVERAGE_INTERVAL_MS_MAX: u64 = 3_600_000;
@@ -39,9 +40,6 @@ impl AveragingTexts {
     }
 }
 
-/// What ACPI's "unknown" (0xFFFFFFFF mW) becomes in hwmon's microwatts on kernels that pass it on.
-const UNKNOWN_MICROWATTS: f64 = 4_294_967_295_000.0;
-
 /// A meter averages over less than its cap does, so a true reading may pass the cap for a moment.
 /// Twice the largest cap is no longer a moment.
 const LIMIT_FACTOR: f64 = 2.0;
@@ -53,19 +51,7 @@ pub(crate) fn parse_power(
     limit_w: Option<f64>,
 ) -> Result<f64, Failure> {
     let microwatts: f64 = text.parse().map_err(|_| Failure::Malformed)?;
-    if !microwatts.is_finite() {
-        return Err(Failure::Malformed);
-    }
-    if microwatts >= UNKNOWN_MICROWATTS {
-        return Err(Failure::SensorUnknown);
-    }
-    if microwatts < 0.0 {
-        return Err(Failure::Negative);
-    }
-    if microwatts == 0.0 && !zero_is_true {
-        return Err(Failure::Zero);
-    }
-    let watts = microwatts / 1e6;
+    let watts = power(microwatts / 1e6, zero_is_true)?;
     if limit_w.is_some_and(|limit| watts > limit * LIMIT_FACTOR) {
         return Err(Failure::OverLimit);
     }
@@ -87,10 +73,11 @@ mod tests {
 
     #[test]
     fn power_text_becomes_watts_or_a_reason() {
-        let cases: [(&str, Result<f64, Failure>); 13] = [
+        let cases: [(&str, Result<f64, Failure>); 14] = [
             ("150000000", Ok(150.0)),
             ("98029000", Ok(98.029)),
             ("1", Ok(0.000001)),
+            ("0.4", Err(Failure::Zero)),
             ("0", Err(Failure::Zero)),
             ("", Err(Failure::Malformed)),
             ("N/A", Err(Failure::Malformed)),
@@ -106,6 +93,8 @@ mod tests {
             assert_eq!(parse_power(text, false, Some(500.0)), expected, "{text:?}");
         }
         assert_eq!(parse_power("0", true, None), Ok(0.0), "a zone that can be idle");
+        let over = parse_power("20000000001", false, None);
+        assert_eq!(over, Err(Failure::OverLimit), "of a meter that declares no cap");
     }
 
     #[test]

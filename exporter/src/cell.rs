@@ -11,8 +11,8 @@ use wattscribe_rules::{Averaging, State};
 
 use crate::clock::Now;
 use crate::failure::Failure;
+use crate::plausible::{ZONE_WATTS_MAX, is_zero};
 use crate::sensor::{Measure, Meter, Sensor};
-use crate::sources::rapl::ZONE_WATTS_MAX;
 
 /// How long a reading lives and a read may take.
 #[derive(Debug, Clone, Copy)]
@@ -287,7 +287,9 @@ impl Latest {
         let elapsed_s = baseline_at.map_or(0.0, |baseline| at.awake_since(&baseline).as_secs_f64());
         let watts = watts.map(|joules| joules / elapsed_s);
         Some(match watts {
-            Ok(watts) if watts == 0.0 && !sensor.kind.can_read_zero() => (Err(Failure::Zero), None),
+            Ok(watts) if is_zero(watts) && !sensor.kind.can_read_zero() => {
+                (Err(Failure::Zero), None)
+            }
             watts => (watts, Some(elapsed_s)),
         })
     }

@@ -28,9 +28,9 @@ pub enum Failure {
     SensorUnknown,
     /// A power below zero.
     Negative,
-    /// A zero from a sensor that cannot read zero.
+    /// A zero from a sensor that cannot read zero, or so little that it would be printed as zero.
     Zero,
-    /// More than the sensor can mean.
+    /// More than the sensor can mean: its own cap, or what anything with one sensor draws.
     OverLimit,
     /// A counter that moved in a way that energy cannot.
     ImplausibleStep,

@@ -22,6 +22,7 @@ pub mod library;
 pub mod module;
 pub mod nesting;
 pub mod page;
+pub mod plausible;
 pub mod probe;
 pub mod program;
 pub mod roster;

@@ -20,6 +20,7 @@ use crate::dcgm_error::DcgmError;
 use crate::dcgm_lib::{Dcgm as Loaded, Engine, FieldValue, Group, Sampling, Watch};
 use crate::failure::Failure;
 use crate::library::{Library, OpenError, Reading, Session};
+use crate::plausible::power;
 use crate::sensor::{CpuField, Kind, Meter, Sensor, Source};
 
 /// The names that DCGM installs its library under.
@@ -246,13 +247,14 @@ fn watts(value: &FieldValue) -> Result<f64, Failure> {
         _ => return Err(Failure::Malformed),
     };
     match number {
-        number if !number.is_finite() => Err(Failure::Malformed),
-        number if number < 0.0 => Err(Failure::Negative),
-        0.0 => Err(Failure::Zero),
-        number if number >= BLANK_DOUBLE => Err(blank((number - BLANK_DOUBLE).min(4.0) as u64)),
+        number if number.is_finite() && number >= BLANK_DOUBLE => {
+            Err(blank((number - BLANK_DOUBLE).min(4.0) as u64))
+        }
         // A blank integer that somebody has made a double of.
-        number if number >= BLANK_INT32 as f64 => Err(blank((number - BLANK_INT32 as f64) as u64)),
-        number => Ok(number),
+        number if number.is_finite() && number >= BLANK_INT32 as f64 => {
+            Err(blank((number - BLANK_INT32 as f64) as u64))
+        }
+        number => power(number, false),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::clock::Now;
 use crate::failure::Failure;
 use crate::library::{Library, OpenError, Reading, Session};
 use crate::nvml_lib::{Described, FieldValue, LoadError, NvmlLib};
+use crate::plausible::power;
 use crate::sensor::{Gpu, Kind, Meter, Sensor, Source};
 use crate::sysfs::Sysfs;
 
@@ -171,17 +172,8 @@ fn watts(value: FieldValue) -> Result<f64, Failure> {
         2 | 3 => u64::from_ne_bytes(value.bytes) as f64,
         _ => return Err(Failure::Malformed),
     };
-    match milliwatts {
-        milliwatts if !milliwatts.is_finite() => Err(Failure::Malformed),
-        milliwatts if milliwatts < 0.0 => Err(Failure::Negative),
-        0.0 => Err(Failure::Zero),
-        milliwatts if milliwatts >= UNKNOWN_MILLIWATTS => Err(Failure::SensorUnknown),
-        milliwatts => Ok(milliwatts / 1e3),
-    }
+    power(milliwatts / 1e3, false)
 }
-
-/// All ones in 32 bits and more is no power but a word for unknown.
-const UNKNOWN_MILLIWATTS: f64 = u32::MAX as f64;
 
 /// Whether an error is about the driver and not about one GPU: NVML has to be initialised anew.
 fn ends_session(error: &NvmlError) -> bool {
@@ -258,6 +250,10 @@ mod tests {
             (0, double(-1.0), Err(Failure::Negative)),
             (0, double(0.0), Err(Failure::Zero)),
             (1, narrow(0), Err(Failure::Zero)),
+            (0, double(0.000_1), Err(Failure::Zero)),
+            (1, narrow(20_000_001), Err(Failure::OverLimit)),
+            (1, narrow(i32::MAX as u32), Err(Failure::OverLimit)),
+            (1, narrow(u32::MAX - 1), Err(Failure::SensorUnknown)),
             (1, narrow(u32::MAX), Err(Failure::SensorUnknown)),
             (3, wide(u64::MAX), Err(Failure::SensorUnknown)),
         ];

@@ -17,9 +17,6 @@ use crate::sysfs::Sysfs;
 pub const DENIED_FIX: &str = "energy_uj is readable by root only: run as root, grant CAP_DAC_READ_SEARCH \
      (systemd: AmbientCapabilities=CAP_DAC_READ_SEARCH), or relax the file with a udev rule";
 
-/// More than any CPU package draws, in watts: a step of a counter beyond it is not energy.
-pub const ZONE_WATTS_MAX: f64 = 4000.0;
-
 /// All zones, ordered by id.
 pub fn discover(sysfs: &Sysfs) -> Result<Vec<Sensor>, String> {
     let root = sysfs.powercap();

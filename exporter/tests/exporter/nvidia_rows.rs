@@ -64,6 +64,16 @@ fn of_a_field() -> Vec<(&'static str, Value, Option<&'static str>)> {
     ] {
         rows.push(("N01", Value::Double(number.into()), Some(reason)));
     }
+    // All ones in 32 bits of milliwatts, and what is no power of any CPU.
+    for (number, reason) in [
+        (4_294_967.295, "sensor_unknown"),
+        (2_147_483_631.0, "sensor_unknown"),
+        (2_147_483.647, "over_limit"),
+        (20_001.0, "over_limit"),
+        (1e-9, "zero"),
+    ] {
+        rows.push(("N13", Value::Double(number.into()), Some(reason)));
+    }
     rows.push(("N13", Value::Double(f64::NAN.into()), Some("malformed")));
     rows.push(("N13", Value::Double(f64::INFINITY.into()), Some("malformed")));
     rows.push(("N13", Value::Double((-5.0).into()), Some("negative")));
