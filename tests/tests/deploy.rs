@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
 use wattscribe_tests::file;
 use wattscribe_tests::peer::Peer;
-use wattscribe_tests::program::{exporter_path, run};
+use wattscribe_tests::program::{Ended, exporter_path, run};
 
 /// The program accepts it, and has nothing to say.
 fn check(program: &Path, args: &[&str], folder: &str) {
@@ -32,20 +32,46 @@ fn bash_can_read_the_slurm_script() {
 }
 
 #[test]
-fn systemd_takes_the_unit() {
+fn systemd_takes_the_unit_with_and_without_its_drop_in() {
     let Some(analyze) = Peer::SystemdAnalyze.find() else { return };
-    // The unit names the program where it will be installed; here it is where it was built.
+    let unit = unit_as_built();
+    let drop_ins = unit.folder.path().join("cpu-power-exporter.service.d");
+    check_unit(&analyze, &unit.path);
+    std::fs::create_dir(&drop_ins).unwrap();
+    std::fs::copy(file("deploy/systemd/nvidia.conf"), drop_ins.join("nvidia.conf")).unwrap();
+    check_unit(&analyze, &unit.path);
+    // What is wrong in a drop-in is found.
+    std::fs::write(drop_ins.join("wrong.conf"), "[Service]\nNothing=1\n").unwrap();
+    assert_eq!(complaints(&analyze, &unit.path).1.len(), 1);
+}
+
+/// The unit in a folder of its own. It names the program where it will be installed; here it is where it was built.
+struct Unit {
+    path: PathBuf,
+    folder: TempDir,
+}
+
+fn unit_as_built() -> Unit {
     let unit = file("deploy/systemd/cpu-power-exporter.service");
     let text = std::fs::read_to_string(unit).unwrap();
     let installed = "/usr/bin/cpu-power-exporter";
     assert!(text.contains(installed));
     let folder = TempDir::new().unwrap();
-    let unit = folder.path().join("cpu-power-exporter.service");
-    std::fs::write(&unit, text.replace(installed, exporter_path().to_str().unwrap())).unwrap();
-    let ended = run(Command::new(analyze).args(["verify", "--man=no"]).arg(&unit));
-    // It also speaks of the other units that it loads; ours must not be among them.
-    let ours: Vec<&str> =
-        ended.stderr.lines().filter(|line| line.contains("cpu-power-exporter")).collect();
-    assert!(ours.is_empty(), "{ours:#?}");
+    let path = folder.path().join("cpu-power-exporter.service");
+    std::fs::write(&path, text.replace(installed, exporter_path().to_str().unwrap())).unwrap();
+    Unit { path, folder }
+}
+
+fn check_unit(analyze: &Path, unit: &Path) {
+    let (ended, complaints) = complaints(analyze, unit);
+    assert!(complaints.is_empty(), "{complaints:#?}");
     assert_eq!(ended.code, 0, "{}", ended.stderr);
+}
+
+/// What it says of the unit. It also speaks of the other units that it loads.
+fn complaints(analyze: &Path, unit: &Path) -> (Ended, Vec<String>) {
+    let ended = run(Command::new(analyze).args(["verify", "--man=no"]).arg(unit));
+    let is_ours = |line: &&str| line.contains("cpu-power-exporter");
+    let ours = ended.stderr.lines().filter(is_ours).map(str::to_owned).collect();
+    (ended, ours)
 }
