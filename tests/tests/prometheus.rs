@@ -88,7 +88,8 @@ fn every_panel_of_the_dashboard_finds_data() {
     ];
     let nodes = Nodes::start(&machines);
     let (superchip, cpus) = (Standing::superchip(), Standing::dcgm());
-    let mut targets = ["whole", "withheld", "rapl"].map(|name| (name, nodes.address(name))).to_vec();
+    let mut targets =
+        ["whole", "withheld", "rapl"].map(|name| (name, nodes.address(name))).to_vec();
     targets.extend([("superchip", superchip.address), ("dcgm", cpus.address)]);
     let Some(prometheus) = Prometheus::start(&targets) else { return };
     let broken = Fault::Text("N/A\n".to_owned());

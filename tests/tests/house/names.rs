@@ -14,8 +14,8 @@ const PLACES: [&str; 5] = ["README.md", "CHANGELOG.md", "docs", "dashboards", "d
 /// How names of ours begin.
 const BEGINNINGS: [&str; 4] = ["power_", "cpu_power_", "cpu_energy_", "gpu_module_"];
 
-/// Names of other things: a kernel driver, a module of ours.
-const OTHER: [&str; 2] = ["power_meter", "power_page"];
+/// Names of other things: a kernel driver, a file of a PCI device in sysfs, a module of ours.
+const OTHER: [&str; 3] = ["power_meter", "power_state", "power_page"];
 
 /// The names that rules record, those of Prometheus and our own.
 fn recorded() -> BTreeSet<String> {
