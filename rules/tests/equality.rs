@@ -5,11 +5,13 @@ mod family;
 mod feed;
 mod history;
 mod reference;
+mod restart;
 mod stream;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use history::History;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -17,9 +19,16 @@ use proptest::test_runner::TestRunner;
 use wattscribe_rules::engine::{Derived, Withheld};
 use wattscribe_rules::rule::read;
 
-/// A case is worth some seconds of shrinking, not minutes; the failure is printed and not kept in a file. `PROPTEST_CASES` says how many there are.
+/// Each case is a whole recording, so there are half as many as usual; `PROPTEST_CASES` asks for more. A failure is worth
+/// some seconds of shrinking, not minutes, and is printed rather than kept in a file.
 fn config() -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, max_shrink_iters: 500, ..ProptestConfig::default() }
+    let usual = ProptestConfig::default();
+    ProptestConfig {
+        cases: usual.cases / 2,
+        failure_persistence: None,
+        max_shrink_iters: 500,
+        ..usual
+    }
 }
 
 proptest! {
@@ -32,18 +41,29 @@ proptest! {
         turns in vec(any::<usize>(), 0..120),
     ) {
         let rules = Arc::new(read(&file).unwrap());
-        let expected = lines(&reference::evaluate(&rules, &history));
-        for (way, rows) in [
+        let expected = reference::evaluate(&rules, &history);
+        for (way, found) in [
             ("target by target", feed::whole(&rules, &history, &[])),
             ("as it comes", feed::whole(&rules, &history, &turns)),
             ("each node apart", feed::apart(&rules, &history)),
         ] {
-            let found = lines(&rows);
-            let missing: Vec<_> = expected.difference(&found).take(4).collect();
-            let wrong: Vec<_> = found.difference(&expected).take(4).collect();
-            prop_assert!(found == expected && rows.len() == expected.len(),
-                "{way}\n{file}\nexpected {missing:#?}\nfound {wrong:#?}");
+            let difference = difference(&expected, &found);
+            prop_assert!(difference.is_none(), "{way}\n{file}\n{}", difference.unwrap());
         }
+    }
+
+    #[test]
+    fn a_restart_changes_nothing(
+        file in family::files(),
+        history in stream::histories(),
+        stop in 0.0..30.0,
+    ) {
+        let rules = Arc::new(read(&file).unwrap());
+        let stop_s = history.targets[0].scrapes[0].start_s + stop;
+        let history = History { named: Vec::new(), ..restart::interrupted(history, stop_s) };
+        let expected = reference::evaluate(&rules, &history);
+        let difference = difference(&expected, &restart::rows(&rules, &history, stop_s));
+        prop_assert!(difference.is_none(), "stop at {stop_s}\n{file}\n{}", difference.unwrap());
     }
 
     /// What every row of the reference keeps, whatever the rule: it is the yardstick, so it is measured first.
@@ -101,9 +121,17 @@ fn everything_is_reached() {
     }
 }
 
-/// Rows to the bit: a double is written so that it reads back as itself.
-fn lines(rows: &[Derived]) -> BTreeSet<String> {
-    rows.iter().map(|row| format!("{row:?}")).collect()
+/// Rows that are not the same to the bit, in any order: a double is written so that it reads back as itself.
+fn difference(expected: &[Derived], found: &[Derived]) -> Option<String> {
+    let lines = |rows: &[Derived]| -> BTreeSet<String> {
+        rows.iter().map(|row| format!("{row:?}")).collect()
+    };
+    let (expected_lines, found_lines) = (lines(expected), lines(found));
+    let missing: Vec<_> = expected_lines.difference(&found_lines).take(4).collect();
+    let wrong: Vec<_> = found_lines.difference(&expected_lines).take(4).collect();
+    let counts = (expected.len(), found.len());
+    let is_same = missing.is_empty() && wrong.is_empty() && counts.0 == counts.1;
+    (!is_same).then(|| format!("{counts:?} rows, expected {missing:#?}\nfound {wrong:#?}"))
 }
 
 /// What is wrong with a row on its own.

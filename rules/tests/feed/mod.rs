@@ -77,12 +77,12 @@ fn named(history: &History) -> Vec<NamedWindow> {
         .collect()
 }
 
-fn id(node: &mut NodeEngine, reading: &Reading) -> Option<SeriesId> {
+pub(crate) fn id(node: &mut NodeEngine, reading: &Reading) -> Option<SeriesId> {
     node.series(reading.from, &reading.metric, &text(&reading.labels))
 }
 
 /// The readings of sockets, and those of the page.
-fn observed(
+pub(crate) fn observed(
     told: &Told,
     mut id: impl FnMut(&Reading) -> Option<SeriesId>,
 ) -> (Vec<Observed>, Vec<Observed>) {
@@ -97,7 +97,11 @@ fn observed(
     (observed(From::Sockets), observed(From::Page))
 }
 
-fn scrape<'a>(told: &Told, sockets: &'a [Observed], samples: &'a [Observed]) -> Scrape<'a> {
+pub(crate) fn scrape<'a>(
+    told: &Told,
+    sockets: &'a [Observed],
+    samples: &'a [Observed],
+) -> Scrape<'a> {
     let answer = match told.page {
         None => Answer::Failed,
         Some(_) => Answer::Page { sockets, samples },
