@@ -77,7 +77,7 @@ fn pages() -> Vec<String> {
     let mut pages = Vec::new();
     for (node, source, rung, parts) in [
         ("grace", Source::Acpi, Rung::Acpi, ["cpu_power_acpi_watts{", "cpu_power_nvml_watts{"]),
-        ("rapl", Source::Rapl, Rung::Rapl, ["cpu_power_rapl_watts{", "power_simulated"]),
+        ("rapl", Source::Rapl, Rung::Rapl, ["cpu_power_rapl_watts{", "power_parts_ratio{"]),
     ] {
         let sysfs = Sysfs::new(simulation.sysfs_root(node).unwrap(), None);
         let chosen = Chosen::Files { rung, sensors: discover(source, &sysfs).unwrap() };
