@@ -3,15 +3,15 @@
 //! Pure but for the recording's own tail, which is read piece by piece when a recording goes on; scrapes that are
 //! recorded meanwhile wait. Only scrapes that are in the journal come here, so that files give the same results.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use wattscribe_rules::engine::TargetId;
 use wattscribe_rules::rule::RuleSet;
 use wattscribe_table::{
-    DerivedRows, FleetRules, ReadError, RuleRecord, RunReader, RunTail, ScrapeRecord, TargetPiece,
-    TargetRules,
+    DerivedRows, FleetRules, ReadError, RuleMember, RuleRecord, RunReader, RunTail, ScrapeRecord,
+    TargetPiece, TargetRules,
 };
 
 /// The rules of a recording.
@@ -28,6 +28,8 @@ pub struct LiveRules {
     /// The tail that is being taken in, and the next of its pieces.
     tail: Option<(Box<RunTail>, usize)>,
     waiting: VecDeque<ScrapeRecord>,
+    /// Members that are met once more and are recorded: target, metric and labels.
+    known: HashSet<(String, String, String)>,
     out: RuleRecord,
 }
 
@@ -61,6 +63,7 @@ impl LiveRules {
             targets: BTreeMap::new(),
             tail: None,
             waiting: VecDeque::new(),
+            known: HashSet::new(),
             out: RuleRecord::default(),
             rules,
         };
@@ -77,7 +80,12 @@ impl LiveRules {
     /// Takes over who was there before the tail.
     fn remember(&mut self, tail: &mut RunTail) {
         for member in std::mem::take(&mut tail.members) {
-            self.target(&member.target, Some(tail)).rules.remember(&member);
+            let rule = self.rules.rules.iter().position(|rule| rule.name == member.metric);
+            let target = &mut self.target(&member.target, Some(tail)).rules;
+            match rule {
+                Some(rule) => target.remember_result(rule, &member.labels),
+                None => drop(target.remember(&member)),
+            }
         }
         for target in &tail.paged {
             self.target(target, Some(tail)).rules.remember_page();
@@ -91,6 +99,7 @@ impl LiveRules {
         }
         self.fleet.given_until(tail.given_us);
         self.fleet_recorded_us = tail.recorded_us(None);
+        self.known = std::mem::take(&mut tail.known);
     }
 
     fn target(&mut self, name: &str, tail: Option<&RunTail>) -> &mut Target {
@@ -127,16 +136,21 @@ impl LiveRules {
         let from_us = tail.map_or(i64::MIN, |tail| tail.from_us);
         let target = self.target(&piece.target, tail);
         target.rules.take(piece, from_us);
-        self.collect(&piece.target, tail);
+        self.collect(&piece.target);
     }
 
     /// Takes out what a target gave, and what that gave to the fleet.
-    fn collect(&mut self, name: &str, tail: Option<&RunTail>) {
-        let LiveRules { rows, targets, fleet, out, fleet_recorded_us, .. } = self;
+    fn collect(&mut self, name: &str) {
+        let LiveRules { rows, targets, fleet, out, fleet_recorded_us, known, .. } = self;
         let Some(target) = targets.get_mut(name) else { return };
-        let members = target.rules.members();
-        let is_new = |member: &_| tail.is_none_or(|tail| !tail.knows(member));
-        out.members.extend(members.filter(is_new));
+        for member in target.rules.members() {
+            // Each is met once more at most, and the set is empty soon.
+            let key = (member.target, member.metric, member.labels);
+            if known.is_empty() || !known.remove(&key) {
+                let (target, metric, labels) = key;
+                out.members.push(RuleMember { target, metric, labels, ..member });
+            }
+        }
         let mut results = Vec::new();
         rows.take(&mut target.rules, target.recorded_us, &mut out.derived, &mut results);
         let (progress, since_us) = (target.rules.progress(), target.rules.simulated_since_us());
@@ -162,7 +176,7 @@ impl LiveRules {
                 for of in &piece.targets {
                     self.take_piece(of, Some(&tail));
                     if tail.sessions.ends_at(place, &of.target) {
-                        self.end_target(&of.target, &tail);
+                        self.end_target(&of.target);
                     }
                 }
             }
@@ -185,10 +199,10 @@ impl LiveRules {
     }
 
     /// Ends a target that is not polled any more: nothing waits for it.
-    fn end_target(&mut self, name: &str, tail: &RunTail) {
+    fn end_target(&mut self, name: &str) {
         let Some(target) = self.targets.get_mut(name) else { return };
         target.rules.finish();
-        self.collect(name, Some(tail));
+        self.collect(name);
         if let Some(target) = self.targets.get(name) {
             self.fleet.end_target(target.id);
         }
@@ -203,7 +217,7 @@ impl LiveRules {
             if let Some(target) = self.targets.get_mut(name) {
                 target.rules.finish();
             }
-            self.collect(name, None);
+            self.collect(name);
         }
         self.fleet.finish();
         self.out.derived.extend(self.fleet.derived(self.fleet_recorded_us));

@@ -42,11 +42,14 @@ impl DerivedRows {
         for_fleet: &mut Vec<Derived>,
     ) {
         let since_us = target.simulated_since_us();
-        for result in target.derived() {
-            if self.settled_us(&result) > after_us {
+        let results: Vec<Derived> = target.derived().collect();
+        for result in results {
+            let settled_us = self.settled_us(&result);
+            if settled_us > after_us {
                 rows.push(self.row(&result, since_us));
             }
             if self.is_taken[result.rule] {
+                target.note_result(&self.rules.rules[result.rule].name, &result, settled_us);
                 for_fleet.push(result);
             }
         }
@@ -56,11 +59,10 @@ impl DerivedRows {
         self.rules.timing.settled_us(result.at_us, result.start_us.is_some())
     }
 
-    /// A result as a row. It counts as simulated when what went in had been, by the time that its instant waits for.
+    /// A result as a row. It counts as simulated when what went in may have been, at the instant that settled it.
     pub fn row(&self, result: &Derived, simulated_since_us: Option<i64>) -> DerivedRow {
         let rule: &Rule = &self.rules.rules[result.rule];
-        let lateness_us = i64::try_from(self.rules.timing.lateness.as_micros()).unwrap_or(i64::MAX);
-        let until_us = result.at_us.saturating_add(lateness_us);
+        let settled_us = self.settled_us(result);
         DerivedRow {
             timestamp_us: result.at_us,
             start_us: result.start_us,
@@ -81,7 +83,7 @@ impl DerivedRows {
             members_expected: result.members_expected,
             members_reporting: result.members_reporting,
             rule_hash: rule.hash.clone(),
-            simulated: simulated_since_us.is_some_and(|since_us| since_us <= until_us),
+            simulated: simulated_since_us.is_some_and(|since_us| since_us <= settled_us),
         }
     }
 }
@@ -114,8 +116,7 @@ impl FleetRules {
         progress: Progress,
         simulated_since_us: Option<i64>,
     ) {
-        let since_us = self.simulated_since_us.into_iter().chain(simulated_since_us).min();
-        self.simulated_since_us = since_us;
+        self.note_simulated(simulated_since_us);
         results.iter().for_each(|result| self.fleet.take(result));
         self.fleet.progress(target, progress);
     }
@@ -130,11 +131,16 @@ impl FleetRules {
         self.fleet.end_target(target);
     }
 
-    /// Takes over the groups that a target remembers.
+    /// Takes over what a target remembers: its groups, and that it is simulated.
     pub fn remember(&mut self, target: &TargetRules) {
-        for (rule, labels) in target.engine().remembered() {
+        self.note_simulated(target.simulated_since_us());
+        for (rule, labels) in target.groups() {
             self.fleet.remember(rule, target.target(), labels);
         }
+    }
+
+    fn note_simulated(&mut self, since_us: Option<i64>) {
+        self.simulated_since_us = self.simulated_since_us.into_iter().chain(since_us).min();
     }
 
     /// See [`FleetEngine::given_until`].

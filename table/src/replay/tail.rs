@@ -22,7 +22,7 @@ pub struct RunTail {
     pub from_us: i64,
     /// Only what is settled after this instant follows from the tail alone, in Unix microseconds.
     pub given_us: i64,
-    /// The series that were met before it.
+    /// The series that were met before it, and the groups that had results up to [`RunTail::given_us`].
     pub members: Vec<RuleMember>,
     /// Targets that gave a page before it, as far as no series says so.
     pub paged: BTreeSet<String>,
@@ -30,8 +30,8 @@ pub struct RunTail {
     pub sessions: Sessions,
     /// The last instant whose results are recorded, in Unix microseconds: of each node, and of the fleet under `None`.
     recorded_us: BTreeMap<Option<String>, i64>,
-    /// The series that were met in it and are recorded: target, metric and labels.
-    known: HashSet<(String, String, String)>,
+    /// The members that were met later and are recorded: target, metric and labels.
+    pub known: HashSet<(String, String, String)>,
 }
 
 impl RunTail {
@@ -65,7 +65,9 @@ impl RunTail {
         };
         for member in run.rows::<RuleMember>()? {
             let member = member?;
-            if member.timestamp_us < from_us {
+            let is_result = rules.rules.iter().any(|rule| rule.name == member.metric);
+            // What the tail shows once more is met there.
+            if member.timestamp_us < from_us || is_result && member.timestamp_us <= tail.given_us {
                 tail.members.push(member);
             } else {
                 tail.known.insert((member.target, member.metric, member.labels));
@@ -105,17 +107,6 @@ impl RunTail {
     pub fn recorded_us(&self, node: Option<&str>) -> i64 {
         let recorded_us = self.recorded_us.get(&node.map(str::to_owned)).copied();
         recorded_us.unwrap_or(i64::MIN).max(self.given_us)
-    }
-
-    /// Whether a series that was met in it is recorded as met.
-    pub fn knows(&self, member: &RuleMember) -> bool {
-        // The set is small: few series are met for the first time just before the end.
-        !self.known.is_empty()
-            && self.known.contains(&(
-                member.target.clone(),
-                member.metric.clone(),
-                member.labels.clone(),
-            ))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use wattscribe_rules::engine::{
     Answer, Derived, Explanation, NamedWindow, NodeEngine, Observed, Progress, Scrape, SeriesId,
@@ -24,8 +25,13 @@ pub struct TargetRules {
     sockets: SocketSeries,
     has_ended: bool,
     before: Option<ScrapeMark>,
+    /// Whether that scrape is the first of a recording, and when the first began.
+    begins_session: bool,
+    begun_us: i64,
     /// Series that were met, and of these the ones that nobody took out yet.
     met: HashSet<SeriesId>,
+    /// Groups that had a result which the fleet takes: rule and labels.
+    groups: HashSet<(usize, Arc<str>)>,
     members: Vec<RuleMember>,
     simulated_since_us: Option<i64>,
     /// See [`TargetRules::given_until`].
@@ -45,7 +51,10 @@ impl TargetRules {
             sockets: SocketSeries::new(),
             has_ended: false,
             before: None,
+            begins_session: false,
+            begun_us: i64::MIN,
             met: HashSet::new(),
+            groups: HashSet::new(),
             members: Vec::new(),
             simulated_since_us: None,
             given_us: i64::MIN,
@@ -70,6 +79,7 @@ impl TargetRules {
             let samples = of_scrape(&mut samples, scrape.seq, |sample| sample.seq);
             let sockets = of_scrape(&mut sockets, scrape.seq, |socket| socket.seq);
             if scrape.start_us >= from_us {
+                self.begin_scrape(scrape);
                 self.observe_samples(samples, &series);
                 self.observe_sockets(piece, scrape, sockets);
                 self.push(scrape);
@@ -107,8 +117,11 @@ impl TargetRules {
     fn observe_sockets(&mut self, piece: &TargetPiece, scrape: &ScrapeMark, rows: &[SocketMark]) {
         self.observed_sockets.clear();
         for row in rows {
-            if row.is_simulated {
-                self.simulated_since_us.get_or_insert(scrape.start_us);
+            if row.is_simulated && self.simulated_since_us.is_none() {
+                // It counts for instants from so long before it on, though not before its recording began.
+                let lateness_us = whole_us(self.rules.timing.lateness);
+                let since_us = scrape.start_us.saturating_sub(lateness_us).max(self.begun_us);
+                self.simulated_since_us = Some(since_us);
             }
             let of = &piece.socket_series[row.series as usize];
             let row = SocketRow {
@@ -129,9 +142,16 @@ impl TargetRules {
         }
     }
 
+    fn begin_scrape(&mut self, scrape: &ScrapeMark) {
+        let before = self.before.replace(*scrape);
+        self.begins_session = before.is_some_and(|before| scrape.begins_session_after(&before));
+        if self.begins_session || before.is_none() {
+            self.begun_us = scrape.start_us;
+        }
+    }
+
     fn push(&mut self, scrape: &ScrapeMark) {
-        let begins_session = self.before.is_some_and(|before| scrape.begins_session_after(&before));
-        self.before = Some(*scrape);
+        let begins_session = self.begins_session;
         let (sockets, samples) = (&self.observed_sockets, &self.observed_samples);
         let answer = match scrape.is_ok {
             true => Answer::Page { sockets, samples },
@@ -175,7 +195,26 @@ impl TargetRules {
         true
     }
 
-    /// Takes out the series that were met for the first time.
+    /// Notes a result that the fleet takes, of this rule and settled at this instant, in Unix microseconds.
+    pub(super) fn note_result(&mut self, rule: &str, result: &Derived, settled_us: i64) {
+        let group = (result.rule, Arc::clone(&result.labels));
+        if self.groups.insert(group) {
+            self.members.push(RuleMember {
+                timestamp_us: settled_us,
+                target: (*self.target).to_owned(),
+                metric: rule.to_owned(),
+                labels: (*result.labels).to_owned(),
+                simulated: self.simulated_since_us.is_some(),
+            });
+        }
+    }
+
+    /// Says that a group had a result before all scrapes that come.
+    pub fn remember_result(&mut self, rule: usize, labels: &str) {
+        self.groups.insert((rule, labels.into()));
+    }
+
+    /// Takes out the members that were met for the first time.
     pub fn members(&mut self) -> impl Iterator<Item = RuleMember> + '_ {
         self.members.drain(..)
     }
@@ -185,7 +224,7 @@ impl TargetRules {
         &self.target
     }
 
-    /// Since the beginning of which scrape the target is simulated, in Unix microseconds.
+    /// Since which instant results may be made of simulated readings, in Unix microseconds.
     pub fn simulated_since_us(&self) -> Option<i64> {
         self.simulated_since_us
     }
@@ -227,10 +266,14 @@ impl TargetRules {
         self.node.progress()
     }
 
-    /// The engine, for what it remembers.
-    pub fn engine(&self) -> &NodeEngine {
-        &self.node
+    /// Groups that had a result which the fleet takes: rule and labels.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (usize, &str)> + '_ {
+        self.groups.iter().map(|(rule, labels)| (*rule, &**labels))
     }
+}
+
+fn whole_us(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// Cuts off what belongs to a scrape, and what comes before it and belongs to none.
