@@ -149,6 +149,14 @@ impl Soak {
             let (_, after) = log.split_once("listening addr=")?;
             after.split_once('\n')?.0.trim().parse().ok()
         });
+        let mut scrapers =
+            [Wish::Text, Wish::OpenMetrics, Wish::Gzip].map(|wish| Scraper::new(address, wish));
+        let first = scrapers[0].scrape()?;
+        let rung = rung(&String::from_utf8_lossy(&first)).unwrap_or("none").to_owned();
+        if rung != "acpi" {
+            // The faults of the meters would be seen by nobody.
+            return Err(format!("found rung {rung} at the start, expected acpi: is this machine too busy for the runner?").into());
+        }
         let csv_path = out.join("looks.csv");
         println!("the exporter is process {}; looks go to {}", exporter.id(), csv_path.display());
         let mut csv = File::create(csv_path)?;
@@ -157,13 +165,12 @@ impl Soak {
             began: Instant::now(),
             turns: 0,
             exporter,
-            scrapers: [Wish::Text, Wish::OpenMetrics, Wish::Gzip]
-                .map(|wish| Scraper::new(address, wish)),
+            scrapers,
             nuisances: Nuisances::new(address),
             round: Round { stand, going_on: [None; ROUND.len()], begun: 0 },
             looks: Vec::new(),
             csv,
-            rung: "acpi".to_owned(),
+            rung,
             errors: Vec::new(),
             _folder: folder,
         })
