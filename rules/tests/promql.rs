@@ -122,8 +122,8 @@ fn members() {
         ),
         (
             "series:feed_joules_total:increase1m",
-            "last_over_time(( last_over_time(feed_joules_total[3s]) - last_over_time(feed_joules_total[3s] offset 1m) \
-             unless resets(feed_joules_total[1m3s]) > 0 )[59s999ms:1m] offset 3s)"
+            "last_over_time(( last_over_time(feed_joules_total[1s100ms]) - last_over_time(feed_joules_total[1s100ms] offset 1m) \
+             unless resets(feed_joules_total[1m1s100ms]) > 0 )[59s999ms:1m] offset 3s)"
                 .to_owned(),
         ),
     ];

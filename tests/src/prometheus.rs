@@ -1,8 +1,8 @@
-//! A Prometheus server of the test's own, which scrapes every second and knows our rules.
+//! A Prometheus server of the test's own.
 
 use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -23,13 +23,23 @@ pub struct Prometheus {
 }
 
 impl Prometheus {
-    /// Starts one that scrapes `targets` (instance and address) as the job `cpu-power-exporter`. None where there is
-    /// no Prometheus, which is then said.
+    /// Starts one that scrapes `targets` (instance and address) every second as the job `cpu-power-exporter`, and knows
+    /// the rules and alerts of `deploy/`. None where there is no Prometheus, which is then said.
     pub fn start(targets: &[(&str, SocketAddr)]) -> Option<Self> {
+        let rules = ["deploy/prometheus/rules.yml", "deploy/prometheus/alerts.yml"].map(file);
+        Self::with_rules(targets, "1s", &rules)
+    }
+
+    /// As [`start`](Self::start), with a scrape interval and rule files of its own.
+    pub fn with_rules(
+        targets: &[(&str, SocketAddr)],
+        interval: &str,
+        rules: &[PathBuf],
+    ) -> Option<Self> {
         let program = Peer::Prometheus.find()?;
         let data = TempDir::new().unwrap();
         let config = data.path().join("prometheus.yml");
-        std::fs::write(&config, configuration(targets)).unwrap();
+        std::fs::write(&config, configuration(targets, interval, rules)).unwrap();
         // Another process may take the port between the two: then another port is tried.
         for _ in 0..3 {
             let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -72,13 +82,11 @@ fn serve(program: &Path, config: &Path, data: &Path, address: SocketAddr) -> Run
     Running::start(&mut command)
 }
 
-fn configuration(targets: &[(&str, SocketAddr)]) -> String {
+fn configuration(targets: &[(&str, SocketAddr)], interval: &str, rules: &[PathBuf]) -> String {
     let mut text = format!(
-        "global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}\n\
-         rule_files: [{:?}, {:?}]\n\
+        "global: {{scrape_interval: {interval}, scrape_timeout: {interval}, evaluation_interval: 1s}}\n\
+         rule_files: {rules:?}\n\
          scrape_configs:\n  - job_name: cpu-power-exporter\n    static_configs:\n",
-        file("deploy/prometheus/rules.yml"),
-        file("deploy/prometheus/alerts.yml"),
     );
     for (instance, address) in targets {
         let labels = format!("{{instance: {instance:?}}}");

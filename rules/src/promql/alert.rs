@@ -70,12 +70,20 @@ pub(super) fn of_rule(
         alerts.push(alert(
             "PowerCounterDisagrees",
             parts.contradiction(),
-            Duration::ZERO,
+            contradiction_for(rule),
             &format!("{}: the energy counter and the power differ by more than 5 %", rule.name),
             "One of the two is wrong, or the power moved between scrapes as no scrape shows.",
         ));
     }
     alerts
+}
+
+/// Two windows in a row.
+fn contradiction_for(rule: &Rule) -> Duration {
+    match rule.over() {
+        Some(Over::Aligned { every, .. }) => *every,
+        _ => Duration::ZERO,
+    }
 }
 
 /// Windows are there once in their interval only.

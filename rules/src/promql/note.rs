@@ -85,7 +85,7 @@ fn differences(rule: &Rule, set: &RuleSet, options: &Options) -> Vec<String> {
         return lines;
     };
     let text = duration::text;
-    let (step, length) = (text(windows.step), text(windows.length));
+    let (step, length, edge) = (text(windows.step), text(windows.length), text(windows.edge));
     lines.push(format!(
         "The window is the last whole one that was over {} before the evaluation; its value is recorded up to {} after its end.",
         text(windows.gap),
@@ -101,13 +101,14 @@ fn differences(rule: &Rule, set: &RuleSet, options: &Options) -> Vec<String> {
     lines.extend(match gathers {
         Gathers::Energy => Some(format!(
             "The mean of the readings by {length}, and not the area below the line through them. It differs by at most (highest - lowest \
-             reading of the window and its neighbours) x {step}, and for each reading that is missing by as much again and the highest x {step}."
+             reading of the window and its neighbours) x {step}, once more for each reading that is missing, and has what \
+             Wattscribe says is not covered too, at the mean."
         )),
         Gathers::Gain => Some(format!(
-            "The last reading before the end less the last before the beginning, each at most {} old, and not the counter at the edges: \
-             it differs by at most what the counter moves in that time at either edge. Withheld where the counter began anew in the \
-             window or up to {} before it, and with Wattscribe up to the first reading after it. increase() would extrapolate.",
-            text(windows.gap),
+            "The last reading before the end less the last before the beginning, and not the counter at the edges: it differs by at most \
+             what the counter moves in {edge} at either edge. Withheld where such a reading is older than {edge}, and where the counter \
+             began anew in the window or up to {edge} before it; Wattscribe withholds where the readings around an edge are more than {} \
+             apart, or the counter began anew between them. increase() would extrapolate.",
             text(windows.gap)
         )),
         Gathers::Quantile(_) | Gathers::Greatest | Gathers::Least => {

@@ -28,8 +28,11 @@ pub(super) struct Windows {
     pub(super) length: Duration,
     /// From reading to reading.
     pub(super) step: Duration,
-    /// When a window counts as over, after its end; the age that a counter's reading at an edge may have.
+    /// When a window counts as over, after its end.
     pub(super) gap: Duration,
+    /// How old a counter's last reading before an edge may be: from reading to reading and a tenth, because scrapes keep
+    /// their time well, and whatever is older makes a window of another length.
+    pub(super) edge: Duration,
     /// So many readings must be there.
     pub(super) readings_min: u64,
 }
@@ -72,7 +75,9 @@ impl Windows {
             Function::Check { .. } => steps.floor() - 1.0,
             _ => (rule.withhold.coverage_below.unwrap_or(COVERED_MIN) * steps).floor(),
         };
-        Some(Windows { every, length, step, gap, readings_min: (readings_min as u64).max(1) })
+        let edge_ms = (step.as_millis() as u64).saturating_mul(11).div_ceil(10);
+        let (edge, readings_min) = (Duration::from_millis(edge_ms), (readings_min as u64).max(1));
+        Some(Windows { every, length, step, gap, edge, readings_min })
     }
 
     /// What a selector's series give over the last window that is over, their labels kept.
@@ -110,10 +115,10 @@ impl Windows {
     /// The last reading before each edge, one less the other. It neither extrapolates nor adds what a counter had before
     /// it began anew.
     fn gain(&self, selector: &str) -> String {
-        let (gap, length) = (duration::text(self.gap), duration::text(self.length));
-        let between = duration::text(self.length + self.gap);
+        let (edge, length) = (duration::text(self.edge), duration::text(self.length));
+        let between = duration::text(self.length + self.edge);
         let mut text = format!(
-            "last_over_time({selector}[{gap}]) - last_over_time({selector}[{gap}] offset {length})\n\
+            "last_over_time({selector}[{edge}]) - last_over_time({selector}[{edge}] offset {length})\n\
              unless resets({selector}[{between}]) > 0"
         );
         // Our exporter says since when each of its counters counts, and a counter may begin anew between two scrapes.

@@ -148,15 +148,15 @@ fn part(readings: &Readings, windows: &Windows, gathers: Gathers, result: &Deriv
     let here = within(start_s, end_s);
     let around = within(start_s - step_s, end_s + step_s);
     if gathers == Gathers::Gain {
-        let gap_s = windows.gap.as_secs_f64();
-        let edges = [start_s, end_s].map(|edge_s| within(edge_s - gap_s, edge_s));
+        let (gap_s, age_s) = (windows.gap.as_secs_f64(), windows.edge.as_secs_f64());
+        let edges = [start_s, end_s].map(|edge_s| within(edge_s - age_s, edge_s));
         let restarts = |of: &[f64]| of.windows(2).filter(|pair| pair[1] < pair[0]).count();
         let most = around.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
         let near = within(start_s - gap_s, end_s + gap_s);
         return match () {
             () if edges.iter().any(Vec::is_empty) => Part::Few,
             () if restarts(&near) > restarts(&here) => Part::Open,
-            () => Part::Most(2.0 * most * (gap_s / step_s).ceil()),
+            () => Part::Most(2.0 * most * (age_s / step_s)),
         };
     }
     if (here.len() as u64) < windows.readings_min {
@@ -172,9 +172,12 @@ fn part(readings: &Readings, windows: &Windows, gathers: Gathers, result: &Deriv
         most - least
     };
     Part::Most(match gathers {
+        // What is not covered is there too, at the mean of the others.
         Gathers::Energy => {
             let greatest = around.iter().fold(0.0, |most: f64, value| most.max(value.abs()));
-            (widest(&around) * (1.0 + missing) + greatest * missing) * step_s
+            let uncovered_s = (1.0 - result.coverage) * (end_s - start_s);
+            let members = f64::from(result.members_expected);
+            widest(&around) * (1.0 + missing) * step_s + greatest * uncovered_s * members
         }
         // A reading more or less at either edge.
         _ => {
