@@ -5,11 +5,33 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
+
+/// Whether a client is owed an answer: from the end of its request's head until the answer has been written.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Debt(Arc<AtomicBool>);
+
+impl Debt {
+    /// A request is there.
+    pub(crate) fn incur(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its answer is still to be written.
+    pub(crate) fn is_owed(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn settle(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
 
 /// A stream whose writes fail with [`io::ErrorKind::TimedOut`] once an answer has waited too long.
 #[derive(Debug)]
@@ -19,14 +41,17 @@ pub(crate) struct AnswerStream<S> {
     limit: Duration,
     /// Runs from that first time.
     patience: Option<Pin<Box<Sleep>>>,
+    debt: Debt,
+    /// Whether anything was written since the last flush.
+    has_written: bool,
 }
 
 impl<S> AnswerStream<S> {
-    pub(crate) fn new(inner: S, limit: Duration) -> Self {
-        Self { inner, limit, patience: None }
+    pub(crate) fn new(inner: S, limit: Duration, debt: Debt) -> Self {
+        Self { inner, limit, patience: None, debt, has_written: false }
     }
 
-    /// What a write came to, or that the patience is over.
+    /// What a write or a flush came to, or that the patience is over.
     fn judge<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -59,6 +84,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for AnswerStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(context, bytes);
+        self.has_written |= written.is_ready();
         self.judge(context, written)
     }
 
@@ -68,6 +94,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for AnswerStream<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
+        self.has_written |= written.is_ready();
         self.judge(context, written)
     }
 
@@ -80,6 +107,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for AnswerStream<S> {
         let flushed = Pin::new(&mut self.inner).poll_flush(context);
         if flushed.is_ready() {
             self.patience = None;
+            if std::mem::take(&mut self.has_written) {
+                self.debt.settle();
+            }
         }
         self.judge(context, flushed)
     }

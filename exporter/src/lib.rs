@@ -39,6 +39,8 @@ mod attribute;
 mod dcgm_error;
 mod dcgm_lib;
 mod nvml_lib;
+mod reopening;
+mod rounds;
 
 use std::future::Future;
 use std::io;
@@ -49,6 +51,8 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
 use tracing::info;
 
 use crate::args::Config;
@@ -68,6 +72,9 @@ const RECONSIDER_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the watch looks for reads that hang.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+/// How long a start that is no longer wanted may take to end in order, so that it gives back what it has taken.
+const START_END_WAIT: Duration = Duration::from_millis(500);
 
 /// Why the exporter does not start.
 #[derive(Debug, thiserror::Error)]
@@ -185,10 +192,25 @@ fn start_nvml(config: &Config, ground: &Ground) -> io::Result<Option<LibraryThre
 
 /// The whole program: starts, listens, serves until SIGINT or SIGTERM, drains.
 pub async fn run(config: Config) -> Result<(), StartError> {
-    let exporter = Exporter::start(&config)?;
     let address = config.address;
-    // Before anyone is told that we listen: whoever then asks us to stop finds a handler.
+    // First of all: the start may block for as long as a library does, and a process without a handler cannot be
+    // ended as the first of its container.
     let terminated = termination().map_err(StartError::Signals)?;
+    tokio::pin!(terminated);
+    let (sender, mut started) = oneshot::channel();
+    // Fails only when nobody waits any more: then what was started is given back here.
+    let start = move || drop(sender.send(Exporter::start(&config)));
+    let thread = thread::Builder::new().name("start".to_owned());
+    thread.spawn(start).map_err(StartError::Thread)?;
+    let started = tokio::select! {
+        started = &mut started => started,
+        () = &mut terminated => {
+            info!("asked to end before it was started");
+            drop(timeout(START_END_WAIT, started).await);
+            return Ok(());
+        }
+    };
+    let exporter = started.map_err(|lost| StartError::Thread(io::Error::other(lost)))??;
     let listener =
         TcpListener::bind(address).await.map_err(|source| StartError::Bind { address, source })?;
     exporter.serve(listener, terminated).await;

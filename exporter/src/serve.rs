@@ -4,9 +4,10 @@
 //! axum routes; hyper is driven directly because `axum::serve` offers no limit on headers, connections
 //! or time. Every limit is a constant here with its reason.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::Write;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -17,6 +18,7 @@ use axum::routing::get;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -25,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use wattscribe_parser::Format;
 
-use crate::answer_stream::AnswerStream;
+use crate::answer_stream::{AnswerStream, Debt};
 use crate::board::Board;
 use crate::clock::Now;
 use crate::page;
@@ -47,7 +49,7 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// The longest life of a connection: nobody keeps a place for ever, however diligently it is used.
 const CONNECTION_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// How long requests in flight may take once the process is asked to stop.
+/// How long answers in flight may take once the process is asked to stop.
 pub const DRAIN_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The pause after an accept that failed, doubled up to [`ACCEPT_PAUSE_MAX`]: running out of file
@@ -58,7 +60,7 @@ const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// A smaller page is not worth compressing.
 const GZIP_BYTES_MIN: usize = 1024;
 
-/// Serves until `shutdown` resolves, then lets requests in flight end, for [`DRAIN_TIME_MAX`] at most.
+/// Serves until `shutdown` resolves, then lets answers in flight end, for [`DRAIN_TIME_MAX`] at most.
 pub async fn serve(listener: TcpListener, board: Arc<Board>, shutdown: impl Future<Output = ()>) {
     let router = router(board);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -101,23 +103,35 @@ pub async fn serve(listener: TcpListener, board: Arc<Board>, shutdown: impl Futu
     }
 }
 
-/// One connection, until its client is done, its time is over, or the process stops.
+/// One connection, until its client is done, its time is over, or the process stops. Then it has as long as an
+/// answer takes that is under way; whoever is owed none is cut at once, also in the middle of a request.
 async fn connection(stream: TcpStream, router: Router, mut stopped: watch::Receiver<bool>) {
-    let stream = TokioIo::new(AnswerStream::new(stream, ANSWER_TIME_MAX));
+    let debt = Debt::default();
+    let stream = TokioIo::new(AnswerStream::new(stream, ANSWER_TIME_MAX, debt.clone()));
+    let (router, asked) = (TowerToHyperService::new(router), debt.clone());
+    let service = service_fn(move |request| {
+        asked.incur();
+        router.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIME_MAX)
         .max_buf_size(HEAD_BYTES_MAX)
-        .serve_connection(stream, TowerToHyperService::new(router));
+        .serve_connection(stream, service);
     tokio::pin!(connection);
     // How a connection ends (a client that went away, a bad head) is the client's affair.
     tokio::select! {
+        biased; // a request that is there already is answered
         _ = connection.as_mut() => return,
         _ = stopped.wait_for(|stopped| *stopped) => {}
         () = sleep(CONNECTION_TIME_MAX) => {}
     }
     connection.as_mut().graceful_shutdown();
-    let _ = timeout(DRAIN_TIME_MAX, connection).await;
+    let has_ended = poll_fn(|context| {
+        let ended = connection.as_mut().poll(context);
+        if ended.is_ready() || !debt.is_owed() { Poll::Ready(()) } else { Poll::Pending }
+    });
+    let _ = timeout(DRAIN_TIME_MAX, has_ended).await;
 }
 
 fn router(board: Arc<Board>) -> Router {

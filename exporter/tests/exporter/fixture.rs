@@ -256,6 +256,14 @@ impl Served {
     }
 }
 
+impl Served {
+    /// Asks it to end, and returns once nobody listens any more.
+    pub(crate) fn stop(&mut self) {
+        drop(self.stop.take());
+        eventually("nobody listens", || TcpStream::connect(self.address).is_err());
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         drop(self.stop.take());

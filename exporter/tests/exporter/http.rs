@@ -212,6 +212,31 @@ fn clients_that_never_read_give_their_places_back() {
 }
 
 #[test]
+fn an_answer_in_flight_is_given_in_full_at_the_end() {
+    let tree = Tree::meters(&[("Grace Power Socket 0", "98029000")]);
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    set_socket_send_buffer_size(&listener, 4096).unwrap();
+    let mut served = Served::on(listener, board(tree.sysfs(), Source::Acpi));
+    let mut client = connect(served.address);
+    let request = "GET /metrics HTTP/1.1\r\nHost: node\r\n\r\n".repeat(200);
+    client.write_all(request.as_bytes()).unwrap();
+    // Served after the other was: that one has filled its buffers, and waits in the middle of an answer.
+    assert_eq!(served.get("/health").status, 200);
+    served.stop();
+    let taken = read_to_end(&mut client).unwrap();
+    let mut rest = taken.as_slice();
+    let mut answers = 0;
+    while !rest.is_empty() {
+        let length: usize = Answer::parse(rest).header("content-length").unwrap().parse().unwrap();
+        let head = rest.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+        assert!(rest.len() >= head + length, "answer {answers} is cut: {} of {length}", rest.len());
+        rest = &rest[head + length..];
+        answers += 1;
+    }
+    assert!((1..200).contains(&answers), "{answers} answers");
+}
+
+#[test]
 fn many_scrapers_are_served_from_the_same_readings() {
     let (_tree, served) = served();
     std::thread::scope(|scope| {
