@@ -52,9 +52,9 @@ pub struct ExporterArgs {
     #[arg(long, value_name = "PATH")]
     pub dcgm_library: Option<PathBuf>,
 
-    /// Address of the system's DCGM engine; where none answers, one is started in this process.
-    #[arg(long, default_value = DCGM_ADDRESS, value_name = "HOST[:PORT]")]
-    pub dcgm_address: String,
+    /// Address of the system's DCGM engine; where none answers, one is started in this process [default: 127.0.0.1]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub dcgm_address: Option<String>,
 }
 
 /// Where nv-hostengine listens unless it is told otherwise; without a port it is 5555.
@@ -140,6 +140,10 @@ impl ExporterArgs {
         };
         let nvml = libraries(self.nvml_library, &nvml::LIBRARY_NAMES);
         let dcgm = libraries(self.dcgm_library, &dcgm::LIBRARY_NAMES);
+        let is_named = self.dcgm_address.is_some();
+        let address = self.dcgm_address.unwrap_or_else(|| DCGM_ADDRESS.to_owned());
+        let mut dcgm = dcgm::Access::new(dcgm, address);
+        dcgm.is_named = is_named;
         Ok(Config {
             address: SocketAddr::new(self.bind, self.port),
             source: self.source,
@@ -148,7 +152,7 @@ impl ExporterArgs {
             limits: Limits { stale_after, read_deadline: READ_DEADLINE },
             dead_after: DEAD_AFTER,
             nvml: if self.no_nvml { Vec::new() } else { nvml },
-            dcgm: dcgm::Access::new(dcgm, self.dcgm_address),
+            dcgm,
         })
     }
 }

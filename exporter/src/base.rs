@@ -118,7 +118,7 @@ impl Workers {
     fn reconcile(&self, found: Vec<Sensor>, ground: &Ground) -> io::Result<()> {
         let mut workers = self.of_sensor.lock().unwrap_or_else(PoisonError::into_inner);
         let mut outcome = Ok(());
-        for change in self.roster.reconcile(found) {
+        for change in self.roster.reconcile(found, Now::read()) {
             let (Change::Lost(cell)
             | Change::Moved { cell, .. }
             | Change::Replaced { cell, .. }
@@ -145,7 +145,7 @@ impl Workers {
                 Ok(worker) => workers.push((sensor.id.clone(), worker)),
                 Err(error) => {
                     // Nobody reads it: it is lost until the next discovery tries again.
-                    cell.lose();
+                    cell.lose(Now::read());
                     outcome = Err(error);
                 }
             }

@@ -238,7 +238,7 @@ impl Board {
         let verdicts = self.verdicts(&cells, now);
         let seen = seen(&cells, &verdicts);
         let modules = modules(seen.iter().copied());
-        say(library.source, vigil.look(&status, &seen, &modules, now, self.limits));
+        say(library.source, vigil.look(library.source, &status, &seen, &modules, now, self.limits));
     }
 
     fn watch_twins(&self, base: &Base, now: Now) {

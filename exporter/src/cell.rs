@@ -64,11 +64,12 @@ pub struct Cell {
 }
 
 /// A counter step or a read across a longer sleep of the host than this is no power.
-const ASLEEP_MAX: Duration = Duration::from_millis(100);
+pub(crate) const ASLEEP_MAX: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone)]
 struct Latest {
-    is_present: bool,
+    /// Since when discovery no longer finds it.
+    lost_since: Option<Now>,
     in_flight: Option<Now>,
     overdue_counted: bool,
     /// Whether the read before the one in flight was overdue.
@@ -87,6 +88,8 @@ struct Latest {
 #[derive(Debug, Clone, Copy)]
 struct Outcome {
     at: Now,
+    /// How long before the host was booted that was: no clock of its own reaches there.
+    before_boot: Duration,
     watts: Result<f64, Failure>,
     window_s: Option<f64>,
 }
@@ -99,7 +102,7 @@ impl Cell {
             Meter::Power { .. } | Meter::Entity(_) | Meter::Gpu(_) => None,
         };
         let latest = Latest {
-            is_present: true,
+            lost_since: None,
             in_flight: None,
             overdue_counted: false,
             overdue_before: false,
@@ -116,7 +119,7 @@ impl Cell {
     /// The same sensor at another place ([`Sensor::is_same`]): what it has counted goes on.
     pub fn moved_to(&self, sensor: Sensor) -> Self {
         let mut latest = self.lock().clone();
-        latest.is_present = true;
+        latest.lost_since = None;
         latest.in_flight = None;
         latest.overdue_counted = false;
         latest.outcome = None;
@@ -125,13 +128,18 @@ impl Cell {
     }
 
     /// Discovery no longer finds the sensor.
-    pub fn lose(&self) {
-        self.lock().is_present = false;
+    pub fn lose(&self, now: Now) {
+        self.lock().lost_since.get_or_insert(now);
+    }
+
+    /// Whether that was longer ago than this.
+    pub fn is_lost_for(&self, now: Now, limit: Duration) -> bool {
+        self.lock().lost_since.is_some_and(|since| now.since(&since) > limit)
     }
 
     /// Whether discovery found it the last time.
     pub fn is_present(&self) -> bool {
-        self.lock().is_present
+        self.lock().lost_since.is_none()
     }
 
     /// What the driver says that one value is an average over.
@@ -162,6 +170,16 @@ impl Cell {
 
     /// A reading that was true at a time. Returns what it means.
     pub fn finish(&self, measured: Result<Measure, Failure>, at: Now) -> Result<(), Failure> {
+        self.finish_dated(measured, at, Duration::ZERO)
+    }
+
+    /// A reading that may be from before the host was booted, by this much.
+    pub fn finish_dated(
+        &self,
+        measured: Result<Measure, Failure>,
+        at: Now,
+        before_boot: Duration,
+    ) -> Result<(), Failure> {
         let mut latest = self.lock();
         latest.in_flight = None;
         latest.overdue_before = latest.overdue_counted;
@@ -173,7 +191,7 @@ impl Cell {
                 power
             }
         };
-        latest.outcome = Some(Outcome { at, watts, window_s });
+        latest.outcome = Some(Outcome { at, before_boot, watts, window_s });
         watts.map(|_| ())
     }
 
@@ -211,7 +229,7 @@ impl Cell {
             window_s: None,
             averaging: latest.averaging,
         };
-        if !latest.is_present {
+        if latest.lost_since.is_some() {
             return withheld(State::Lost, Failure::Gone.as_str());
         }
         let overdue = latest.is_overdue(now, limits);
@@ -219,7 +237,8 @@ impl Cell {
             let first = if overdue { Failure::Timeout } else { Failure::FirstRead };
             return withheld(first.state(), first.as_str());
         };
-        let is_old = now.since(&outcome.at) > limits.stale_after;
+        let age = now.since(&outcome.at).saturating_add(outcome.before_boot);
+        let is_old = age > limits.stale_after;
         match outcome.watts {
             _ if is_old && overdue => withheld(State::Stale, Failure::Timeout.as_str()),
             Err(failure) => withheld(failure.state(), failure.as_str()),

@@ -27,6 +27,18 @@ pub(crate) enum DcgmError {
     Address(String),
 }
 
+impl DcgmError {
+    /// Whether the connection to the engine has ended.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(self, Self::Call { code: -21, .. })
+    }
+
+    /// Whether the same call will never come to anything: not supported, no such field, no permission.
+    pub(crate) fn is_for_good(&self) -> bool {
+        matches!(self, Self::Call { code: -6 | -13 | -17 | -29, .. })
+    }
+}
+
 /// What the usual codes are called (`dcgm_structs.h`).
 fn meaning(code: i32) -> &'static str {
     match code {

@@ -106,6 +106,12 @@ pub const SENSOR_TWIN: Family<'static> = gauge(
 pub const SOURCE_SELECTED: Family<'static> =
     gauge("power_source_selected", "1 for the source that this node is measured with.");
 
+/// Labels: source, engine. Only where an engine stands between the library and the sensors.
+pub const ENGINE_INFO: Family<'static> = gauge(
+    "power_engine_info",
+    "The DCGM engine that answers: its address, or embedded for one inside the exporter; always 1.",
+);
+
 /// Labels: source, reason.
 pub const READ_ERRORS: Family<'static> =
     counter("power_read_errors_total", "Reads of sensors that gave no value, by reason.");
@@ -132,7 +138,7 @@ pub const BUILD_INFO: Family<'static> =
     gauge("power_exporter_build_info", "Version of the exporter; always 1.");
 
 /// All of them.
-pub const ALL: [&Family<'static>; 22] = [
+pub const ALL: [&Family<'static>; 23] = [
     &ACPI_WATTS,
     &DCGM_WATTS,
     &RAPL_WATTS,
@@ -150,6 +156,7 @@ pub const ALL: [&Family<'static>; 22] = [
     &WITHHELD,
     &SENSOR_TWIN,
     &SOURCE_SELECTED,
+    &ENGINE_INFO,
     &READ_ERRORS,
     &READ_DURATION,
     &SIMULATED,

@@ -227,7 +227,9 @@ fn try_dcgm(ground: &Ground) -> Result<Chosen, String> {
         .map_err(|error| format!("cannot start its thread: {error}"))?;
     match thread.first_attempt(DCGM_DEADLINE) {
         Standing::Open => Ok(Chosen::Library { rung: Rung::Dcgm, thread }),
-        Standing::Absent(reason) | Standing::Down(reason) => Err(reason),
+        Standing::Absent(reason) | Standing::Missing(reason) | Standing::Down(reason) => {
+            Err(reason)
+        }
         Standing::Opening => Err(format!("has not come back within {DCGM_DEADLINE:?}")),
     }
 }

@@ -30,16 +30,23 @@ pub(crate) enum LoadError {
 }
 
 /// A GPU as NVML describes it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Described {
     /// Its number today.
     pub(crate) index: u32,
-    /// Its UUID, where it tells one.
-    pub(crate) uuid: Option<String>,
+    /// What it says of itself, or why it has no handle.
+    pub(crate) details: Result<Details, NvmlError>,
+}
+
+/// What a GPU says of itself.
+#[derive(Debug)]
+pub(crate) struct Details {
+    /// Its UUID.
+    pub(crate) uuid: Result<String, NvmlError>,
     /// Its PCI address as NVML writes it.
-    pub(crate) bus_id: String,
-    /// Its product name.
-    pub(crate) name: String,
+    pub(crate) bus_id: Result<String, NvmlError>,
+    /// Its product name, where it tells one.
+    pub(crate) name: Option<String>,
 }
 
 /// A field's value as it came.
@@ -55,8 +62,8 @@ pub(crate) struct FieldValue {
 #[derive(Debug)]
 pub(crate) struct NvmlLib {
     nvml: Nvml,
-    /// The handles of the GPUs that were described last, in their order.
-    handles: Vec<nvmlDevice_t>,
+    /// The handles of the GPUs that were described last, in their order; none where it was refused.
+    handles: Vec<Option<nvmlDevice_t>>,
 }
 
 impl NvmlLib {
@@ -77,21 +84,20 @@ impl NvmlLib {
         Err(LoadError::Absent(format!("tried {}", tried.join(", "))))
     }
 
-    /// The GPUs that there are now. One that does not say where it stands is left out.
+    /// All GPUs that are counted now.
     pub(crate) fn describe(&mut self) -> Result<Vec<Described>, NvmlError> {
         let mut described = Vec::new();
         self.handles.clear();
         for index in 0..self.nvml.device_count()? {
-            let Ok(device) = self.nvml.device_by_index(index) else { continue };
-            let Ok(pci) = device.pci_info() else { continue };
-            described.push(Described {
-                index,
-                uuid: device.uuid().ok(),
-                bus_id: pci.bus_id,
-                name: device.name().unwrap_or_default(),
+            let device = self.nvml.device_by_index(index);
+            // SAFETY: the handle is used only by `uuid` and `module_average`, while `self.nvml` is initialised.
+            self.handles.push(device.as_ref().ok().map(|device| unsafe { device.handle() }));
+            let details = device.map(|device| Details {
+                uuid: device.uuid(),
+                bus_id: device.pci_info().map(|pci| pci.bus_id),
+                name: device.name().ok(),
             });
-            // SAFETY: the handle is used only by `module_average`, while `self.nvml` is initialised.
-            self.handles.push(unsafe { device.handle() });
+            described.push(Described { index, details });
         }
         Ok(described)
     }
@@ -106,14 +112,18 @@ impl NvmlLib {
 
     /// The UUID of the GPU that the handle at this place of what was described last stands for now.
     pub(crate) fn uuid(&self, place: usize) -> Result<String, NvmlError> {
-        let handle = *self.handles.get(place).ok_or(NvmlError::NotFound)?;
+        let handle = self.handle(place)?;
         // SAFETY: the handle is of this initialised library.
         unsafe { Device::new(handle, &self.nvml) }.uuid()
     }
 
+    fn handle(&self, place: usize) -> Result<nvmlDevice_t, NvmlError> {
+        self.handles.get(place).copied().flatten().ok_or(NvmlError::NotFound)
+    }
+
     /// The average power of the module of the GPU at that place.
     pub(crate) fn module_average(&self, place: usize) -> Result<FieldValue, NvmlError> {
-        let handle = *self.handles.get(place).ok_or(NvmlError::NotFound)?;
+        let handle = self.handle(place)?;
         let get_field_values = nvml_sym(self.nvml.lib().nvmlDeviceGetFieldValues.as_ref())?;
         let mut value = nvmlFieldValue_t {
             fieldId: POWER_AVERAGE,

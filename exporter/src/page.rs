@@ -244,17 +244,28 @@ fn write_withheld(page: &mut Writer, lines: &[Line], modules: &[Module], silent:
     }
 }
 
-/// More than a sensor is silent: a library, or the discovery of sensors that are files.
+/// Silence of what is no sensor: a library, the discovery of sensors that are files, a GPU that cannot be told apart.
 struct Silence {
     source: Source,
-    part: &'static str,
+    part: String,
     reason: Failure,
 }
 
+impl Silence {
+    fn of(source: Source, part: &str, reason: Failure) -> Self {
+        Self { source, part: part.to_owned(), reason }
+    }
+}
+
 fn silent_parts(base: &Base, board: &Board, now: Now) -> Vec<Silence> {
-    let discovery = Silence { source: base.source(), part: "discovery", reason: Failure::Timeout };
+    let discovery = Silence::of(base.source(), "discovery", Failure::Timeout);
     let discovery = board.is_discovery_overdue(base, now).then_some(discovery);
-    discovery.into_iter().chain(silent_libraries(base, board, now)).collect()
+    let libraries = silent_libraries(base, board, now);
+    let refused = base.library().into_iter().chain(board.nvml()).flat_map(|library| {
+        let refused = library.status().refused.into_iter();
+        refused.map(|refused| Silence::of(library.source, &refused.place, refused.reason))
+    });
+    discovery.into_iter().chain(libraries).chain(refused).collect()
 }
 
 /// Sockets that read one number, each with the other.
@@ -274,14 +285,16 @@ fn silent_libraries(base: &Base, board: &Board, now: Now) -> Vec<Silence> {
     let silence = |library: &LibraryThread| {
         let status = library.status();
         let reason = match status.standing {
+            // All that it has is about to be too old, or is: the log says so of the library, and so does the page.
+            Standing::Open if status.is_busy_for(now, board.limits.stale_after) => Failure::Timeout,
             Standing::Open => return None,
             Standing::Absent(_) if library.cells().is_empty() => return None,
             // The first attempts are many milliseconds, and no silence yet.
             _ if status.is_busy_for(now, OPENING_MAX) => Failure::Timeout,
             Standing::Opening => return None,
-            Standing::Absent(_) | Standing::Down(_) => Failure::Disconnected,
+            Standing::Absent(_) | Standing::Missing(_) | Standing::Down(_) => Failure::Disconnected,
         };
-        Some(Silence { source: library.source, part: "library", reason })
+        Some(Silence::of(library.source, "library", reason))
     };
     base.library().into_iter().chain(board.nvml()).filter_map(silence).collect()
 }
@@ -291,6 +304,12 @@ fn write_sources(page: &mut Writer, base: &Base, board: &Board, now: Now) {
     page.family(&families::SOURCE_SELECTED);
     let labels = [("source", base.source().as_str()), ("rung", base.rung().as_str())];
     page.sample(&labels, Number::Integer(1));
+    let engine = base.library().and_then(|library| library.status().engine);
+    header(page, &families::ENGINE_INFO, engine.is_some());
+    if let Some(engine) = engine {
+        let labels = [("source", base.source().as_str()), ("engine", engine.as_str())];
+        page.sample(&labels, Number::Integer(1));
+    }
     let has_nvml = board.nvml().is_some_and(|library| {
         library.status().standing == Standing::Open
             || !library.cells().is_empty()

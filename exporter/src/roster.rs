@@ -1,11 +1,17 @@
 //! The sensors of one source, lost ones included: what discovery finds again goes on under its own
-//! identity, wherever it stands now.
+//! identity, wherever it stands now. What stays lost is forgotten after an hour.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use crate::cell::Cell;
+use crate::clock::Now;
 use crate::sensor::Sensor;
+
+/// How long a lost sensor is shown as lost. Whoever looks after a node has seen it by then, and one that gives
+/// itself another name each time that its driver is loaded would fill the page.
+const FORGET_AFTER: Duration = Duration::from_secs(3600);
 
 /// The sensors of one source.
 #[derive(Debug, Default)]
@@ -43,14 +49,15 @@ impl Roster {
     }
 
     /// Follows what discovery found, and says what changed. A sensor found twice counts once.
-    pub fn reconcile(&self, mut found: Vec<Sensor>) -> Vec<Change> {
+    pub fn reconcile(&self, mut found: Vec<Sensor>, now: Now) -> Vec<Change> {
         let mut ids = BTreeSet::new();
         found.retain(|sensor| ids.insert(sensor.id.clone()));
         let mut cells = self.cells();
+        cells.retain(|cell| !cell.is_lost_for(now, FORGET_AFTER) || ids.contains(&cell.sensor.id));
         let mut changes = Vec::new();
         for cell in cells.iter().filter(|cell| cell.is_present() && !ids.contains(&cell.sensor.id))
         {
-            cell.lose();
+            cell.lose(now);
             changes.push(Change::Lost(Arc::clone(cell)));
         }
         for sensor in found {
@@ -73,5 +80,41 @@ impl Roster {
         cells.sort_by(|a, b| a.sensor.rank().cmp(&b.sensor.rank()));
         *self.cells.write().unwrap_or_else(PoisonError::into_inner) = cells;
         changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wattscribe_rules::Averaging;
+
+    use super::*;
+    use crate::sensor::{Gpu, Kind, Meter, Source};
+
+    #[test]
+    fn what_stays_lost_is_forgotten_after_an_hour() {
+        let sensor = |id: &str| Sensor {
+            source: Source::Nvml,
+            id: id.to_owned(),
+            channel: String::new(),
+            kind: Kind::Module,
+            socket: None,
+            label: String::new(),
+            averaging: Averaging::Unknown,
+            meter: Meter::Gpu(Gpu { index: 0, uuid: id.to_owned(), pci: String::new() }),
+        };
+        let roster = Roster::default();
+        let look = |second: u64, found: &[&str]| {
+            let since = Duration::from_secs(second);
+            let now = Now { wall_s: 0.0, monotonic: since, boot: since };
+            roster.reconcile(found.iter().map(|id| sensor(id)).collect(), now);
+            let cells = roster.cells();
+            cells.iter().map(|cell| (cell.sensor.id.clone(), cell.is_present())).collect::<Vec<_>>()
+        };
+        let is = |id: &str, present| (id.to_owned(), present);
+        assert_eq!(look(0, &["a", "b"]), [is("a", true), is("b", true)]);
+        assert_eq!(look(10, &["b"]), [is("a", false), is("b", true)]);
+        assert_eq!(look(3610, &["b"]), [is("a", false), is("b", true)], "an hour");
+        assert_eq!(look(3611, &["b"]), [is("b", true)], "and a second");
+        assert_eq!(look(3620, &["a", "b"]), [is("b", true), is("a", true)], "as one never seen");
     }
 }

@@ -61,6 +61,16 @@ impl Source {
             Self::Nvml => "nvml",
         }
     }
+
+    /// What people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Acpi => "ACPI",
+            Self::Dcgm => "DCGM",
+            Self::Rapl => "RAPL",
+            Self::Nvml => "NVML",
+        }
+    }
 }
 
 /// What a sensor measures.

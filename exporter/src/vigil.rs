@@ -10,9 +10,9 @@ use wattscribe_rules::ModuleMean;
 use crate::cell::{Limits, Verdict};
 use crate::clock::Now;
 use crate::failure::Failure;
-use crate::library::{Standing, Status};
+use crate::library::{Refused, Standing, Status};
 use crate::module::Module;
-use crate::sensor::{Kind, Sensor};
+use crate::sensor::{Kind, Sensor, Source};
 
 /// Initialising takes a fraction of a second. One that takes longer than this is told.
 pub const OPENING_MAX: Duration = Duration::from_secs(3);
@@ -46,13 +46,11 @@ pub struct Vigil {
     once: BTreeSet<String>,
 }
 
-/// The subject of what is wrong with the library itself.
-const LIBRARY: &str = "library";
-
 impl Vigil {
-    /// Looks once, and says what is new.
+    /// Looks once at a library, and says what is new.
     pub fn look(
         &mut self,
+        library: Source,
         status: &Status,
         seen: &[Seen<'_>],
         modules: &[Module],
@@ -60,55 +58,82 @@ impl Vigil {
         limits: Limits,
     ) -> Vec<Said> {
         let mut said = Vec::new();
+        let name = library.name();
+        self.alive.retain(|id| seen.iter().any(|(sensor, _)| sensor.id == *id));
         for (sensor, _) in seen.iter().filter(|(_, verdict)| verdict.watts.is_some()) {
             self.alive.insert(sensor.id.clone());
         }
         let mut troubles = Troubles::new();
-        if let Some(trouble) = self.of_library(status, now, limits) {
+        if let Some(trouble) = self.of_library(name, status, now, limits) {
             // Its sensors are silent for its sake: what was said of them stands.
             troubles = self.told.clone();
-            troubles.insert(LIBRARY.to_owned(), trouble);
+            troubles.insert(name.to_owned(), trouble);
         } else if status.standing == Standing::Open {
             for seen in seen {
                 self.of_sensor(seen, status, &mut troubles, now, limits);
             }
+            for Refused { place, reason } in &status.refused {
+                let reason = reason.as_str();
+                let text = format!("no reading of {place}, which {name} does not name: {reason}");
+                troubles.insert(place.clone(), (format!("refused {reason}"), text));
+            }
             for module in modules {
                 self.of_module(module, &mut troubles);
             }
-        } else if let Standing::Absent(reason) | Standing::Down(reason) = &status.standing
-            && self.idle.as_ref() != Some(reason)
-        {
-            said.push(Said::Info(format!("not read: {reason}")));
-            self.idle = Some(reason.clone());
+        } else {
+            said.extend(self.of_idle(name, &status.standing));
         }
         if status.standing == Standing::Open && !self.has_been_open {
             self.has_been_open = true;
             // One that was told to be silent is said to be back.
-            if !self.told.contains_key(LIBRARY) {
-                let count = self.alive.len();
-                said.push(Said::Info(format!("is read: {count} of {} sensors report", seen.len())));
+            if !self.told.contains_key(name) {
+                let (count, all) = (self.alive.len(), seen.len() + status.refused.len());
+                said.push(Said::Info(format!("{name}: {count} of {all} sensors report")));
             }
         }
-        said.extend(self.changes(troubles));
+        said.extend(self.changes(troubles, seen));
         said
     }
 
-    fn of_library(&self, status: &Status, now: Now, limits: Limits) -> Option<(String, String)> {
-        let told = self.told.get(LIBRARY);
+    /// Why a library that never served does not: a warning only where somebody named it.
+    fn of_idle(&mut self, name: &str, standing: &Standing) -> Option<Said> {
+        let (Standing::Absent(reason) | Standing::Missing(reason) | Standing::Down(reason)) =
+            standing
+        else {
+            return None;
+        };
+        if self.idle.as_ref() == Some(reason) {
+            return None;
+        }
+        self.idle = Some(reason.clone());
+        let text = format!("{name} is not read: {reason}");
+        let is_missing = matches!(standing, Standing::Missing(_));
+        Some(if is_missing { Said::Warn(text) } else { Said::Info(text) })
+    }
+
+    fn of_library(
+        &self,
+        name: &str,
+        status: &Status,
+        now: Now,
+        limits: Limits,
+    ) -> Option<(String, String)> {
+        let told = self.told.get(name);
         let limit =
             if status.standing == Standing::Open { limits.stale_after } else { OPENING_MAX };
         if status.is_busy_for(now, limit) {
             // Each attempt to open one that does not serve may block: that is no other trouble.
             return Some(told.cloned().unwrap_or_else(|| {
-                let text = format!("has not come back within {limit:?}: readings are withheld");
+                let text =
+                    format!("{name} has not come back within {limit:?}: readings are withheld");
                 ("blocked".to_owned(), text)
             }));
         }
         match &status.standing {
-            Standing::Absent(reason) | Standing::Down(reason)
+            Standing::Absent(reason) | Standing::Missing(reason) | Standing::Down(reason)
                 if self.has_been_open || told.is_some() =>
             {
-                Some((reason.clone(), format!("does not serve: {reason}")))
+                Some((reason.clone(), format!("{name} does not serve: {reason}")))
             }
             _ => None,
         }
@@ -161,7 +186,7 @@ impl Vigil {
     }
 
     /// One line for all troubles that are new, one for all that are over.
-    fn changes(&mut self, troubles: Troubles) -> Vec<Said> {
+    fn changes(&mut self, troubles: Troubles, seen: &[Seen<'_>]) -> Vec<Said> {
         let is_told = |subject: &str, kind: &str| {
             self.told.get(subject).is_some_and(|(told, _)| told == kind)
         };
@@ -170,18 +195,25 @@ impl Vigil {
             .filter(|(subject, (kind, _))| !is_told(subject, kind))
             .map(|(_, (_, text))| text.as_str())
             .collect();
-        let over: Vec<&str> = self
-            .told
-            .keys()
-            .filter(|subject| !troubles.contains_key(*subject))
-            .map(String::as_str)
-            .collect();
+        let over = self.told.iter().filter(|(subject, _)| !troubles.contains_key(*subject));
+        // A sensor that was lost for so long that it is forgotten is not back.
+        let is_forgotten = |subject: &str, kind: &str| {
+            kind == Failure::Gone.as_str() && seen.iter().all(|(sensor, _)| sensor.id != subject)
+        };
+        let (forgotten, over): (Vec<_>, Vec<_>) = over
+            .map(|(subject, (kind, _))| (subject.as_str(), kind.as_str()))
+            .partition(|(subject, kind)| is_forgotten(subject, kind));
+        let names =
+            |of: &[(&str, &str)]| of.iter().map(|(id, _)| *id).collect::<Vec<_>>().join(", ");
         let mut said = Vec::new();
         if !new.is_empty() {
             said.push(Said::Warn(new.join("; ")));
         }
         if !over.is_empty() {
-            said.push(Said::Info(format!("back again: {}", over.join(", "))));
+            said.push(Said::Info(format!("back again: {}", names(&over))));
+        }
+        if !forgotten.is_empty() {
+            said.push(Said::Info(format!("gone for long, and forgotten: {}", names(&forgotten))));
         }
         self.told = troubles;
         said
@@ -189,31 +221,26 @@ impl Vigil {
 
     /// Modules whose power can never stand beside that of a CPU, and GPUs in no module: each told once.
     pub fn look_at_sockets(&mut self, seen: &[Seen<'_>], cpu_sockets: &BTreeSet<u32>) -> Vec<Said> {
-        let mut said = Vec::new();
-        for (sensor, verdict) in seen {
-            if sensor.kind != Kind::Module || verdict.watts.is_none() {
-                continue;
-            }
-            let (subject, text) = match sensor.socket {
-                None => (
-                    sensor.id.clone(),
-                    format!(
-                        "sysfs tells no NUMA node of the GPU at {}: it is in no module's mean",
-                        sensor.channel
-                    ),
-                ),
-                Some(socket) if !cpu_sockets.is_empty() && !cpu_sockets.contains(&socket) => (
-                    format!("socket{socket}"),
-                    format!(
-                        "module socket {socket} has no CPU socket: a recorder has no row for it"
-                    ),
-                ),
-                Some(_) => continue,
-            };
-            if self.once.insert(subject) {
-                said.push(Said::Warn(text));
+        let read = seen.iter().filter(|(_, verdict)| verdict.watts.is_some());
+        let gpus = read.map(|(sensor, _)| sensor).filter(|sensor| sensor.kind == Kind::Module);
+        let (mut nowhere, mut alone) = (Vec::new(), BTreeSet::new());
+        for gpu in gpus {
+            match gpu.socket {
+                None if self.once.insert(gpu.id.clone()) => nowhere.push(gpu.channel.as_str()),
+                Some(socket) if !cpu_sockets.is_empty() && !cpu_sockets.contains(&socket) => {
+                    alone.insert(socket);
+                }
+                _ => {}
             }
         }
-        said
+        alone.retain(|socket| self.once.insert(format!("socket{socket}")));
+        let nowhere = (!nowhere.is_empty()).then(|| {
+            let at = nowhere.join(", ");
+            format!("sysfs tells no NUMA node of the GPUs at {at}: they are in no module's mean")
+        });
+        let alone = alone.into_iter().map(|socket| {
+            format!("module socket {socket} has no CPU socket: a recorder has no row for it")
+        });
+        nowhere.into_iter().chain(alone).map(Said::Warn).collect()
     }
 }

@@ -5,6 +5,9 @@ pub mod dcgm;
 pub mod nvml;
 pub mod rapl;
 
+mod dcgm_value;
+mod gpu_names;
+
 use crate::sensor::{Sensor, Source};
 use crate::sysfs::Sysfs;
 

@@ -5,7 +5,9 @@
 //! (kernel: Documentation/ABI/testing/sysfs-bus-pci). A GPU is known by its UUID and never by its index,
 //! which another one may have tomorrow. One that sleeps is left asleep: sysfs tells, without waking it.
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nvml_wrapper::error::NvmlError;
 use tracing::warn;
@@ -13,10 +15,11 @@ use wattscribe_rules::Averaging;
 
 use crate::clock::Now;
 use crate::failure::Failure;
-use crate::library::{Library, OpenError, Reading, Session};
-use crate::nvml_lib::{Described, FieldValue, LoadError, NvmlLib};
+use crate::library::{Found, Library, Listener, OpenError, Reading, Session};
+use crate::nvml_lib::{self, FieldValue, LoadError, NvmlLib};
 use crate::plausible::power;
 use crate::sensor::{Gpu, Kind, Meter, Sensor, Source};
+use crate::sources::gpu_names::{Described, Named, Names};
 use crate::sysfs::Sysfs;
 
 /// The names that the driver installs its library under.
@@ -28,16 +31,18 @@ const WINDOW_S: f64 = 1.0;
 /// NVML of this node.
 #[derive(Debug)]
 pub struct Nvml {
-    names: Vec<PathBuf>,
+    libraries: Vec<PathBuf>,
     sysfs: Sysfs,
+    /// What the GPUs go by, for longer than one session: a driver that is loaded anew may stumble at first.
+    names: Arc<Mutex<Names>>,
     /// Whether it was said that persistence mode is off.
     has_warned: bool,
 }
 
 impl Nvml {
-    /// The first of these libraries that can be loaded.
-    pub fn new(names: Vec<PathBuf>, sysfs: Sysfs) -> Self {
-        Self { names, sysfs, has_warned: false }
+    /// The first of these libraries that can be loaded. A single one is one that somebody named.
+    pub fn new(libraries: Vec<PathBuf>, sysfs: Sysfs) -> Self {
+        Self { libraries, sysfs, names: Arc::default(), has_warned: false }
     }
 
     /// Says once where measuring changes what is measured: a driver without persistence mode lets a GPU go when its
@@ -61,98 +66,161 @@ impl Library for Nvml {
         if let Some(pci) = sleeping_gpu(&self.sysfs) {
             return Err(OpenError::Failed(format!("the GPU at {pci} is asleep, and is not woken")));
         }
-        let nvml = NvmlLib::load(&self.names).map_err(|error| match error {
+        let nvml = NvmlLib::load(&self.libraries).map_err(|error| match error {
+            LoadError::Absent(_) if self.libraries.len() == 1 => {
+                OpenError::Missing(error.to_string())
+            }
             LoadError::Absent(_) => OpenError::Absent(error.to_string()),
             LoadError::Init(_) => OpenError::Failed(error.to_string()),
         })?;
         self.warn_of_persistence(&nvml);
-        Ok(Box::new(NvmlSession { nvml, sysfs: self.sysfs.clone(), ids: Vec::new() }))
+        let (sysfs, names) = (self.sysfs.clone(), Arc::clone(&self.names));
+        Ok(Box::new(NvmlSession { nvml, sysfs, names, places: HashMap::new() }))
+    }
+
+    /// NVML enumerates when it is initialised: one that came later is known to sysfs alone.
+    fn devices(&self) -> BTreeSet<String> {
+        gpus(&self.sysfs).collect()
     }
 }
 
 struct NvmlSession {
     nvml: NvmlLib,
     sysfs: Sysfs,
-    /// The ids of the GPUs in the order in which NVML described them.
-    ids: Vec<String>,
+    names: Arc<Mutex<Names>>,
+    /// Where each GPU stood by its id as NVML was asked last, or why it gave no handle there.
+    places: HashMap<String, Result<usize, Failure>>,
 }
 
 impl Session for NvmlSession {
-    fn discover(&mut self) -> Result<Vec<Sensor>, String> {
-        let described = self.nvml.describe().map_err(|error| in_words(&error))?;
-        let sensors: Vec<Sensor> =
-            described.into_iter().map(|gpu| sensor(gpu, &self.sysfs)).collect();
-        self.ids = sensors.iter().map(|sensor| sensor.id.clone()).collect();
-        Ok(sensors)
+    fn discover(&mut self) -> Result<Found, String> {
+        let told = self.nvml.describe().and_then(|gpus| gpus.into_iter().map(described).collect());
+        let told: Vec<Described> = told.map_err(|error: NvmlError| in_words(&error))?;
+        // Every change under the lock is complete in itself.
+        let naming = self.names.lock().unwrap_or_else(PoisonError::into_inner).name(&told);
+        for uuid in &naming.doubles {
+            let double = naming.named.iter().filter(|named| named.gpu.uuid == *uuid);
+            let at: Vec<&str> = double.map(|named| named.gpu.pci.as_str()).collect();
+            let at = at.join(", ");
+            warn!(
+                source = "nvml",
+                "the GPUs at {at} have one UUID, {uuid}: they are told apart by their places"
+            );
+        }
+        let places = naming.named.iter().map(|gpu| (gpu.id.clone(), place(gpu, &told[gpu.place])));
+        self.places = places.collect();
+        let sensors = naming.named.into_iter().map(|gpu| sensor(gpu, &self.sysfs)).collect();
+        Ok(Found { sensors, refused: naming.refused })
     }
 
-    fn read(&mut self, sensors: &[&Sensor]) -> Result<Vec<Reading>, String> {
-        sensors.iter().map(|sensor| self.read_one(sensor)).collect()
+    fn read(&mut self, sensors: &[&Sensor], listener: &mut dyn Listener) -> Result<(), String> {
+        for (place, sensor) in sensors.iter().enumerate() {
+            listener.begins(place);
+            let started = Now::read();
+            let watts = self.read_one(sensor)?;
+            listener.ends(place, Reading::new(watts, started, Now::read()));
+        }
+        Ok(())
     }
 }
 
 impl NvmlSession {
-    fn read_one(&self, sensor: &Sensor) -> Result<Reading, String> {
-        let started = Now::read();
-        let place = self.ids.iter().position(|id| *id == sensor.id);
-        let watts = match place {
-            _ if is_asleep(&self.sysfs, &sensor.channel) => Err(Failure::Busy),
+    fn read_one(&self, sensor: &Sensor) -> Result<Result<f64, Failure>, String> {
+        let Meter::Gpu(gpu) = &sensor.meter else { return Ok(Err(Failure::NotSupported)) };
+        Ok(match self.places.get(&sensor.id) {
+            _ if is_asleep(&self.sysfs, &gpu.pci) => Err(Failure::Busy),
             None => Err(Failure::Gone),
-            Some(place) => match self.value(place, sensor) {
+            Some(Err(failure)) => Err(*failure),
+            Some(Ok(place)) => match self.value(*place, gpu) {
                 Ok(Some(value)) => watts(value),
                 Ok(None) => Err(Failure::Gone),
                 Err(error) if ends_session(&error) => return Err(in_words(&error)),
                 Err(error) => Err(failure(&error)),
             },
-        };
-        let ended = Now::read();
-        Ok(Reading { watts, at: started.midpoint(&ended), took: ended.since(&started) })
+        })
     }
-}
 
-impl NvmlSession {
     /// A GPU's value, or nothing where the handle stands for another GPU by now.
-    fn value(&self, place: usize, sensor: &Sensor) -> Result<Option<FieldValue>, NvmlError> {
+    fn value(&self, place: usize, gpu: &Gpu) -> Result<Option<FieldValue>, NvmlError> {
         let value = self.nvml.module_average(place)?;
-        let is_same = sensor.id == sensor.channel || self.nvml.uuid(place)? == sensor.id;
+        let is_same = gpu.uuid.is_empty() || self.nvml.uuid(place)? == gpu.uuid;
         Ok(is_same.then_some(value))
     }
 }
 
-fn sensor(described: Described, sysfs: &Sysfs) -> Sensor {
-    let Described { index, uuid, bus_id, name } = described;
-    let pci = pci_address(&bus_id);
-    let numa_node = sysfs.text_if_any(&sysfs.pci_device(&pci).join("numa_node"));
-    Sensor {
-        source: Source::Nvml,
-        id: uuid.clone().unwrap_or_else(|| pci.clone()),
-        channel: pci.clone(),
-        kind: Kind::Module,
-        // -1 where the firmware says nothing.
-        socket: numa_node.and_then(|node| node.parse().ok()),
-        label: name,
-        averaging: Averaging::Mean { window_s: WINDOW_S },
-        meter: Meter::Gpu(Gpu { index, uuid: uuid.unwrap_or_default(), pci }),
+/// What NVML tells of one GPU, in our words; or an error that is about the driver.
+fn described(gpu: nvml_lib::Described) -> Result<Described, NvmlError> {
+    let told = |answer: Result<String, NvmlError>| match answer {
+        Err(error) if ends_session(&error) => Err(error),
+        answer => Ok(answer.map_err(|error| failure(&error))),
+    };
+    let index = gpu.index;
+    let details = match gpu.details {
+        Ok(details) => details,
+        Err(error) if ends_session(&error) => return Err(error),
+        Err(error) => {
+            let (uuid, pci) = (Err(failure(&error)), Err(failure(&error)));
+            return Ok(Described { index, uuid, pci, product: None });
+        }
+    };
+    // Not to know of UUIDs is to have none, as with an empty one.
+    let uuid = match told(details.uuid)? {
+        Err(Failure::NotSupported) => Ok(String::new()),
+        uuid => uuid,
+    };
+    let pci = told(details.bus_id)?.map(|bus_id| pci_address(&bus_id));
+    Ok(Described { index, uuid, pci, product: details.name })
+}
+
+/// Where a GPU can be read, or why nothing there would tell that it is this one.
+fn place(named: &Named, told: &Described) -> Result<usize, Failure> {
+    match (&told.uuid, &told.pci) {
+        (Err(failure), Err(_)) => Err(*failure),
+        (Ok(uuid), Err(failure)) if uuid.is_empty() => Err(*failure),
+        _ => Ok(named.place),
     }
 }
 
-/// `00000008:01:00.0`, as NVML writes it, as sysfs does: `0008:01:00.0`.
+fn sensor(named: Named, sysfs: &Sysfs) -> Sensor {
+    let Named { id, gpu, product, .. } = named;
+    let numa_node = sysfs.text_if_any(&sysfs.pci_device(&gpu.pci).join("numa_node"));
+    Sensor {
+        source: Source::Nvml,
+        id,
+        channel: gpu.pci.clone(),
+        kind: Kind::Module,
+        // -1 where the firmware says nothing.
+        socket: numa_node.and_then(|node| node.parse().ok()),
+        label: product,
+        averaging: Averaging::Mean { window_s: WINDOW_S },
+        meter: Meter::Gpu(gpu),
+    }
+}
+
+/// `00000008:01:00.0`, as NVML writes it, as sysfs does: `0008:01:00.0`. Without a domain it is in the first.
 fn pci_address(bus_id: &str) -> String {
     let address = bus_id.to_ascii_lowercase();
-    let Some((domain, rest)) = address.split_once(':') else { return address };
+    let (domain, rest) = match address.split_once(':') {
+        Some((domain, rest)) if rest.contains(':') => (domain, rest),
+        _ => ("", address.as_str()),
+    };
     format!("{:0>4}:{rest}", domain.trim_start_matches('0'))
 }
 
-/// A GPU of NVIDIA that runtime power management holds asleep.
-fn sleeping_gpu(sysfs: &Sysfs) -> Option<String> {
+/// The PCI addresses of NVIDIA's GPUs as sysfs shows them.
+fn gpus(sysfs: &Sysfs) -> impl Iterator<Item = String> {
     let is_gpu = |pci: &String| {
         let text = |name| sysfs.text_if_any(&sysfs.pci_device(pci).join(name));
         // Vendor 10de is NVIDIA; classes 0300 and 0302 are displays and 3D controllers.
         text("vendor").is_some_and(|vendor| vendor == "0x10de")
             && text("class").is_some_and(|class| class.starts_with("0x03"))
     };
-    let devices = sysfs.list(&sysfs.pci_devices()).unwrap_or_default();
-    devices.into_iter().filter(is_gpu).find(|pci| is_asleep(sysfs, pci))
+    sysfs.list(&sysfs.pci_devices()).unwrap_or_default().into_iter().filter(is_gpu)
+}
+
+/// A GPU of NVIDIA that runtime power management holds asleep.
+fn sleeping_gpu(sysfs: &Sysfs) -> Option<String> {
+    gpus(sysfs).find(|pci| is_asleep(sysfs, pci))
 }
 
 /// Whether a PCI device sleeps. What nobody tells is awake.
@@ -223,6 +291,7 @@ mod tests {
             ("0000000A:C1:00.0", "000a:c1:00.0"),
             ("00010000:01:00.0", "10000:01:00.0"), // a domain of its own, as VMD makes
             ("00000000:01:00.0", "0000:01:00.0"),
+            ("01:00.0", "0000:01:00.0"),
         ];
         for (bus_id, expected) in cases {
             assert_eq!(pci_address(bus_id), expected);

@@ -67,8 +67,23 @@ fn a_reading_is_published_until_it_is_old() {
     assert_eq!(judge(6.0), (State::Transient, Some("io"), None));
     cell.finish(Ok(Measure::Watts(7.0)), at(7.0)).unwrap();
     assert_eq!(watts(&cell, at_after_sleep(7.0, 3600.0)), None, "age counts while the host sleeps");
-    cell.lose();
+    cell.lose(at(7.0));
     assert_eq!(judge(7.0), (State::Lost, Some("gone"), None));
+    cell.lose(at(9.0));
+    assert!(cell.is_lost_for(at(8.5), Duration::from_secs(1)), "since it was lost first");
+}
+
+#[test]
+fn a_reading_from_before_the_boot_is_as_old_as_it_says() {
+    let cell = zone(Zone::Core, None);
+    for (before_boot_s, is_fresh) in [(0.0, true), (0.5, true), (1.5, false), (1e9, false)] {
+        let before_boot = Duration::from_secs_f64(before_boot_s);
+        cell.finish_dated(Ok(Measure::Watts(5.0)), at(0.0), before_boot).unwrap();
+        // The host has been up for two seconds.
+        assert_eq!(watts(&cell, at(2.0)).is_some(), is_fresh, "{before_boot_s} s before");
+    }
+    cell.finish_dated(Ok(Measure::Watts(5.0)), at(0.0), Duration::MAX).unwrap();
+    assert_eq!(watts(&cell, at(2.0)), None);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use wattscribe_exporter::ladder::{Chosen, Ground, Rung, SourceChoice, climb};
 use wattscribe_standins::{
-    Behaviour, Blank, BlankKind, DcgmReturn, DcgmScript, Entity, EntityField, Stamp, Value,
+    Behaviour, Blank, BlankKind, Block, DcgmReturn, DcgmScript, Entity, EntityField, Stamp, Value,
     unbalanced,
 };
 
@@ -222,4 +222,55 @@ fn what_is_stamped_for_another_cpu_is_not_this_ones() {
     });
     let others = samples(&served.page(), "cpu_power_dcgm_watts").len();
     assert_eq!(others, 3);
+}
+
+#[test]
+fn cpus_that_an_engine_gains_are_read() {
+    let mut engines = Engines::of(&[(50.0, 6.0)]);
+    let served = served(&engines);
+    let sockets = || samples(&served.page(), "cpu_power_dcgm_watts").len();
+    eventually("it is read", || sockets() == 2);
+    let gains = |script: &mut DcgmScript| {
+        script.entities.push(Entity::new(5).watts(1130, 46.0).watts(1132, 5.0));
+    };
+    engines.dcgm.change(gains).unwrap();
+    eventually("both are read", || sockets() == 4);
+    assert!(samples(&served.page(), "power_withheld").is_empty());
+    drop(served);
+    assert_eq!(unbalanced(&engines.dcgm.calls().unwrap()), Vec::<String>::new());
+}
+
+#[test]
+fn an_engine_that_restarts_during_set_up_is_asked_once_more() {
+    let script = Engines::of(&[(50.0, 6.0)]).dcgm.script().clone();
+    let blocks = Behaviour::blocks(Block::UntilChanged);
+    let mut engines =
+        Engines::new(DcgmScript { log: None, ..script.call("dcgmWatchFields", blocks) });
+    let config = engines.config(&nothing(), SourceChoice::Dcgm);
+    let found = std::thread::scope(|scope| {
+        let climbing =
+            scope.spawn(|| climb(&Ground::of(&config), None).map(|chosen| chosen.rung()));
+        let restart = |script: &mut DcgmScript| {
+            script.restart();
+            script.calls.clear();
+        };
+        eventually("it is set up", || {
+            engines.dcgm.calls().unwrap().iter().any(|call| call.symbol == "dcgmWatchFields")
+        });
+        engines.dcgm.change(restart).unwrap();
+        climbing.join().unwrap()
+    });
+    assert_eq!(found.map_err(|reasons| reasons.to_string()), Ok(Rung::Dcgm));
+    assert_eq!(unbalanced(&engines.dcgm.calls().unwrap()), Vec::<String>::new());
+}
+
+#[test]
+fn the_page_says_which_engine_answers() {
+    for (is_running, engine) in [(true, "127.0.0.1"), (false, "embedded")] {
+        let mut engines = Engines::of(&[(50.0, 6.0)]);
+        engines.dcgm.change(|script| script.engine.running = is_running).unwrap();
+        let page = served(&engines).page();
+        let labels = format!(r#"source="dcgm",engine="{engine}""#);
+        assert_eq!(value(&page, "power_engine_info", &[&labels]), Some(1.0), "{page}");
+    }
 }

@@ -65,3 +65,29 @@ fn a_blocked_initialisation_does_not_hold_up_the_start() {
     heal(&mut node);
     eventually("it is read", || module_lines(&served.page()).len() == 4);
 }
+
+#[test]
+fn a_gpu_that_answers_slowly_makes_no_other_one_late() {
+    let mut node = Superchip::gb200([500_000.0; 4]);
+    let served = node.served(4);
+    // Longer than a read may take, and shorter than a reading lives.
+    let slow = Behaviour::blocks(Block::Seconds(0.6));
+    let change = |script: &mut NvmlScript| {
+        script.devices[1].calls.insert("nvmlDeviceGetFieldValues".to_owned(), slow);
+    };
+    node.nvml.change(change).unwrap();
+    let timeouts = || {
+        let labels = [r#"source="nvml",reason="timeout""#];
+        value(&served.page(), "power_read_errors_total", &labels).unwrap()
+    };
+    eventually("three of its reads were overdue", || {
+        assert_eq!(module_lines(&served.page()).len(), 4, "all are read on");
+        timeouts() >= 3.0
+    });
+    let reads = r#"source="nvml""#;
+    let reads = || value(&served.page(), "power_read_duration_seconds_count", &[reads]).unwrap();
+    let before = (reads(), timeouts());
+    eventually("five more rounds", || reads() >= before.0 + 20.0);
+    // One of four sensors is late in each round.
+    assert!(timeouts() - before.1 <= 6.0, "{} timeouts in five rounds", timeouts() - before.1);
+}

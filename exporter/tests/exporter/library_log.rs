@@ -57,7 +57,7 @@ fn a_blocked_initialisation_is_one_warning_and_one_recovery() {
     wait_for_the_watch(&running);
     check(
         &lines(running, "nvml"),
-        &[("WARN", "has not come back within 3s"), ("INFO", "back again: library")],
+        &[("WARN", "NVML has not come back within 3s"), ("INFO", "back again: NVML")],
     );
 }
 
@@ -79,9 +79,9 @@ fn a_blocked_read_is_one_warning_and_one_recovery() {
     check(
         &lines(running, "nvml"),
         &[
-            ("INFO", "is read: 4 of 4 sensors report"),
-            ("WARN", "has not come back within 3s"),
-            ("INFO", "back again: library"),
+            ("INFO", "NVML: 4 of 4 sensors report"),
+            ("WARN", "NVML has not come back within 3s"),
+            ("INFO", "back again: NVML"),
         ],
     );
 }
@@ -119,7 +119,7 @@ fn troubles_of_gpus_are_told_once_and_so_is_their_end() {
     check(
         &lines(running, "nvml"),
         &[
-            ("INFO", "is read: 4 of 4 sensors report"),
+            ("INFO", "NVML: 4 of 4 sensors report"),
             (
                 "WARN",
                 "the module power of socket 0 is withheld: GPUs 0,1 differ by 26.000 W, 5.07 % of their mean 513.000 W",
@@ -133,7 +133,7 @@ fn troubles_of_gpus_are_told_once_and_so_is_their_end() {
 
 #[test]
 fn persistence_mode_that_is_off_is_told_once() {
-    const READ: (&str, &str) = ("INFO", "is read: 4 of 4 sensors report");
+    const READ: (&str, &str) = ("INFO", "NVML: 4 of 4 sensors report");
     let mut node = Superchip::gb200([500_000.0; 4]);
     for place in [1, 2] {
         node.nvml.change(|script| script.devices[place].persistence_mode = false).unwrap();
@@ -151,8 +151,8 @@ fn persistence_mode_that_is_off_is_told_once() {
     waits(&running, "they are read again", 4);
     wait_for_the_watch(&running);
     let off = "persistence mode of the GPUs at 0009:01:00.0, 0018:01:00.0 is off";
-    let down = ("WARN", "does not serve: ");
-    let back = ("INFO", "back again: library");
+    let down = ("WARN", "NVML does not serve: ");
+    let back = ("INFO", "back again: NVML");
     check(&lines(running, "nvml"), &[("WARN", off), READ, down, back]);
 
     // A GPU without such a mode, and a library that is older than the question.
@@ -197,21 +197,21 @@ fn a_module_without_a_cpu_socket_is_told_once() {
     check(
         &lines(running, "nvml"),
         &[
-            ("INFO", "is read: 4 of 4 sensors report"),
-            ("WARN", "no NUMA node of the GPU at 0018:01:00.0"),
+            ("INFO", "NVML: 4 of 4 sensors report"),
+            ("WARN", "no NUMA node of the GPUs at 0018:01:00.0"),
             ("WARN", "module socket 7 has no CPU socket"),
         ],
     );
 }
 
 #[test]
-fn a_library_that_is_not_there_is_no_trouble() {
+fn a_library_that_is_not_there_is_a_trouble_only_where_it_was_named() {
     let node = Superchip::gb200([500_000.0; 4]);
     let missing = node.tree.path("libnvidia-ml.so.1");
     let args = ["--interval", "50ms", "--nvml-library", missing.to_str().unwrap()];
     let running = Running::start(&node.tree, &args);
     wait_for_the_watch(&running);
-    check(&lines(running, "nvml"), &[("INFO", "not read: no NVML library: tried")]);
+    check(&lines(running, "nvml"), &[("WARN", "NVML is not read: no NVML library: tried")]);
 
     let running = Running::start(&node.tree, &["--interval", "50ms", "--no-nvml"]);
     wait_for_the_watch(&running);
@@ -239,7 +239,7 @@ fn nvidias_own_library_without_a_driver_is_no_trouble() {
     let args = ["--interval", "50ms", "--nvml-library", library.to_str().unwrap()];
     let running = Running::start(&tree, &args);
     wait_for_the_watch(&running);
-    check(&lines(running, "nvml"), &[("INFO", "not read: NVIDIA driver is not loaded")]);
+    check(&lines(running, "nvml"), &[("INFO", "NVML is not read: NVIDIA driver is not loaded")]);
 }
 
 #[test]
@@ -282,7 +282,27 @@ fn what_an_engine_gave_is_given_back_at_the_end() {
     eventually("the watch has looked", || reads() > before + 40.0);
     check(
         &lines(running, "dcgm"),
-        &[("INFO", "source chosen"), ("INFO", "is read: 2 of 2 sensors report")],
+        &[
+            ("INFO", "the DCGM engine at 127.0.0.1 answers"),
+            ("INFO", "source chosen"),
+            ("INFO", "DCGM: 2 of 2 sensors report"),
+        ],
     );
     assert_eq!(unbalanced(&engines.dcgm.calls().unwrap()), Vec::<String>::new());
+}
+
+#[test]
+fn an_engine_in_place_of_one_that_was_named_is_a_warning() {
+    let mut engines = Engines::of(&[(50.0, 6.0)]);
+    engines.dcgm.change(|script| script.engine.running = false).unwrap();
+    let library = engines.dcgm.library().to_str().unwrap();
+    let args = ["--interval", "50ms", "--source", "dcgm", "--no-nvml", "--dcgm-library", library];
+    for (address, level) in [(&["--dcgm-address", "node7:5555"] as &[&str], "WARN"), (&[], "INFO")]
+    {
+        let running = Running::start(&Tree::new::<&str>(&[]), &[&args[..], address].concat());
+        let lines = lines(running, "dcgm");
+        let at = address.last().unwrap_or(&"127.0.0.1");
+        let said = format!("no DCGM engine at {at} (dcgmConnect returned -21");
+        check(&lines[..1], &[(level, &said)]);
+    }
 }

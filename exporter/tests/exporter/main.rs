@@ -15,6 +15,7 @@ mod hwmon_rows;
 mod ladder;
 mod library;
 mod library_log;
+mod names;
 mod nvidia_rows;
 mod nvml;
 mod process;

@@ -109,7 +109,7 @@ fn a_gpu_whose_numa_node_nobody_tells_is_in_no_mean() {
 fn without_the_library_nothing_is_said_of_it() {
     let node = Superchip::gb200([1.0; 4]);
     let mut config = node.config();
-    config.nvml = vec![node.tree.path("libnvidia-ml.so.1")];
+    config.nvml = ["libnvidia-ml.so.1", "libnvidia-ml.so"].map(|name| node.tree.path(name)).into();
     let page = Served::start(&config).page();
     assert!(!page.contains("nvml") && !page.contains("module"), "{page}");
     assert_eq!(samples(&page, "cpu_power_acpi_watts").len(), 2);
@@ -121,7 +121,10 @@ fn a_library_that_appears_later_is_read() {
     let hidden = node.nvml.library().with_extension("hidden");
     std::fs::rename(node.nvml.library(), &hidden).unwrap();
     let served = Served::start(&node.config());
-    assert!(!served.page().contains("nvml"));
+    let missing = r#"source="nvml",sensor="library",reason="disconnected""#;
+    eventually("the one that was named is missed", || {
+        value(&served.page(), "power_withheld", &[missing]).is_some()
+    });
     std::fs::rename(&hidden, node.nvml.library()).unwrap();
     eventually("it is read", || module_lines(&served.page()).len() == 4);
 }
