@@ -46,12 +46,13 @@ fn ended(program: Program, args: &[&str]) -> Ended {
 #[test]
 fn every_flag_is_documented_with_its_default() {
     let page = text("docs/operations.md");
-    let cases: [(Program, &[&str], &str); 5] = [
+    let cases: [(Program, &[&str], &str); 6] = [
         (exporter, &["--help"], "The exporter"),
         (wattscribe, &["export", "--help"], "The exporter"),
         (wattscribe, &["record", "--help"], "Recording"),
         (wattscribe, &["energy", "--help"], "Energy"),
         (wattscribe, &["demo", "--help"], "The demo"),
+        (wattscribe, &["rules", "export", "--help"], "Rules in Prometheus"),
     ];
     for (program, args, heading) in cases {
         let found = flags(&ended(program, args).succeeded().stdout);
