@@ -42,7 +42,7 @@ pub(super) fn of_rule(
             "PowerMembersDisagree",
             parts.spread(rule, above),
             SPREAD_FOR,
-            &format!("members of {} differ by more than {} % of their mean", rule.name, above * 100.0),
+            &format!("members of {} differ by more than {} % of their mean", rule.name, percent(above)),
             "What should be one number several times is not, so there is no value. A load that changes does this for a \
              moment; a minute of it does not come from a load.",
         ));
@@ -76,6 +76,11 @@ pub(super) fn of_rule(
         ));
     }
     alerts
+}
+
+/// A part as it was written, without what a double has behind.
+fn percent(part: f64) -> f64 {
+    (part * 1e8).round() / 1e6
 }
 
 /// Two windows in a row.

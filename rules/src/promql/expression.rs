@@ -95,14 +95,13 @@ impl<'a> Writer<'a> {
             if self.refused.get(place).is_some_and(Option::is_none) {
                 let parts = self.parts(rule);
                 let groups = self.members.groups(rule, &mut self.instants);
-                self.alerts.extend(alert::of_rule(
-                    rule,
-                    set,
-                    &parts,
-                    &groups,
-                    &self.members.labels,
-                    self.options,
-                ));
+                let labels = self.members.labels.clone();
+                let alerts = alert::of_rule(rule, set, &parts, &groups, &labels, self.options);
+                // Between two windows their results are not seen for ever: what is said of them is said with them.
+                match rule.over() {
+                    Some(_) => self.entries_of(rule).extend(alerts),
+                    None => self.alerts.extend(alerts),
+                }
             }
         }
     }
