@@ -59,15 +59,15 @@ fn a_source_that_answers_when_it_is_asked_once_more_stays() {
     let tree = Tree::meters(&[("Grace Power Socket 0", "98029000")]);
     let engines = Engines::of(&[(50.0, 6.0)]);
     let config = engines.config(&tree, SourceChoice::Auto);
-    let served = Served::start(&Config { dead_after: 2 * DEAD_AFTER, ..config });
+    let served = Served::start(&Config { dead_after: 4 * DEAD_AFTER, ..config });
     tree.write(METER, "4294967295000");
-    // After the seventh failure in a row the pause is 1.6 s, after the eighth 3.2 s: longer than what is left of
-    // the time until it is given up.
+    // After the ninth failure in a row, some six seconds on, the pause is 6.4 s: longer than what is left of the time
+    // until it is given up.
     let failed = || {
         let labels = [r#"source="acpi",reason="sensor_unknown""#];
         value(&served.page(), "power_read_errors_total", &labels).unwrap()
     };
-    eventually("it has failed for long", || failed() >= 8.0);
+    eventually("it has failed for long", || failed() >= 9.0);
     tree.write(METER, "98029000");
     eventually("it is read again", || !measured(&served.page()).is_empty());
     assert_eq!(measured(&served.page()), ["cpu_power_acpi_watts"]);
