@@ -3,7 +3,7 @@
 //! [`poll`] runs one loop per [`target`] on its own [`schedule`]; [`fetch`] asks; [`power_page`] reads
 //! what came, [`reading_time`] when it stands; [`cpu_rows`], with the node's [`history`], and [`digest`] make rows of it;
 //! [`mod@write`] hands them to a run on disk, and behind them what [`live_rules`] make of them;
-//! [`record`] holds it all together; [`status`] says how it stands.
+//! [`record`] holds it all together; [`status`] says how it stands, and [`page`] shows it beside the [`newest`] results.
 //!
 //! What never happens here: a target that waits for another, a body that is believed in part, a sum of
 //! fewer sockets than the node has, a reading that is counted twice.
@@ -19,6 +19,7 @@ pub mod live_rules;
 pub mod manifest;
 pub mod newest;
 pub mod offset;
+pub mod page;
 pub mod poll;
 pub mod power_page;
 pub mod reading_time;

@@ -30,6 +30,8 @@ pub struct LiveRules {
     waiting: VecDeque<ScrapeRecord>,
     /// Members that are met once more and are recorded: target, metric and labels.
     known: HashSet<(String, String, String)>,
+    /// When the latest scrape began that was evaluated, in Unix microseconds, once the tail is taken in.
+    until_us: Option<i64>,
     out: RuleRecord,
 }
 
@@ -43,7 +45,8 @@ struct Target {
 }
 
 impl LiveRules {
-    /// Rules over these targets, each polled every `interval`. `run` is what was recorded before, if anything was.
+    /// Rules over these targets, each polled every `interval`. `run` is what was recorded before, if anything was, and
+    /// `had_rules` says whether that was with rules.
     ///
     /// # Errors
     /// Files of the run that cannot be read.
@@ -52,8 +55,9 @@ impl LiveRules {
         targets: &[&str],
         interval: Duration,
         run: &RunReader,
+        had_rules: bool,
     ) -> Result<LiveRules, ReadError> {
-        let tail = RunTail::read(run, &rules, targets, interval)?;
+        let tail = RunTail::read(run, &rules, targets, interval, had_rules)?;
         let metrics = rules.metrics_of_pages().into_iter().map(str::to_owned).collect();
         let mut live = LiveRules {
             metrics,
@@ -64,6 +68,7 @@ impl LiveRules {
             tail: None,
             waiting: VecDeque::new(),
             known: HashSet::new(),
+            until_us: None,
             out: RuleRecord::default(),
             rules,
         };
@@ -71,6 +76,11 @@ impl LiveRules {
             live.target(target, tail.as_ref()).is_polled = true;
         }
         if let Some(mut tail) = tail {
+            if tail.is_cut {
+                tracing::warn!(
+                    "rules were behind for too long: results are missing, and `wattscribe rules eval` makes them"
+                );
+            }
             live.remember(&mut tail);
             live.tail = Some((Box::new(tail), 0));
         }
@@ -128,6 +138,7 @@ impl LiveRules {
     }
 
     fn evaluate(&mut self, record: &ScrapeRecord) {
+        self.until_us = self.until_us.max(Some(record.scrape.timestamp_us));
         let piece = TargetPiece::of_record(record, &|metric| self.metrics.contains(metric));
         self.take_piece(&piece, None);
     }
@@ -143,6 +154,8 @@ impl LiveRules {
     fn collect(&mut self, name: &str) {
         let LiveRules { rows, targets, fleet, out, fleet_recorded_us, known, .. } = self;
         let Some(target) = targets.get_mut(name) else { return };
+        let mut results = Vec::new();
+        rows.take(&mut target.rules, target.recorded_us, &mut out.derived, &mut results);
         for member in target.rules.members() {
             // Each is met once more at most, and the set is empty soon.
             let key = (member.target, member.metric, member.labels);
@@ -151,8 +164,6 @@ impl LiveRules {
                 out.members.push(RuleMember { target, metric, labels, ..member });
             }
         }
-        let mut results = Vec::new();
-        rows.take(&mut target.rules, target.recorded_us, &mut out.derived, &mut results);
         let (progress, since_us) = (target.rules.progress(), target.rules.simulated_since_us());
         fleet.take(target.id, &results, progress, since_us);
         out.derived.extend(fleet.derived(*fleet_recorded_us));
@@ -226,5 +237,10 @@ impl LiveRules {
     /// What came of the scrapes so far and was not taken out yet.
     pub fn out(&mut self) -> &mut RuleRecord {
         &mut self.out
+    }
+
+    /// Says in what is not taken out yet how far the rules came: to be said when all of it goes into one record.
+    pub fn note_progress(&mut self) {
+        self.out.until_us = self.until_us;
     }
 }

@@ -41,20 +41,64 @@ impl Newest {
         }
     }
 
-    /// The newest results, by rule, node and labels, with the time of the newest of the rule. One that is older than
-    /// that by more than `age_max_us` is of a group that has no results any more, and is left out.
-    pub fn rows(&self, age_max_us: i64) -> Vec<(i64, DerivedRow)> {
+    /// The newest results of a rule, by node and labels, and the time of the newest of all in Unix microseconds. One that
+    /// is older than that by more than `age_max_us` is of a group that has no results any more, and is left out.
+    pub fn of(&self, rule: &str, age_max_us: i64) -> Option<(i64, Vec<DerivedRow>)> {
         let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rows = Vec::new();
-        for of_rule in rules.values() {
-            let oldest_us = of_rule.newest_us.saturating_sub(age_max_us);
-            let groups = of_rule.groups.values().flat_map(HashMap::values);
-            let new = groups.filter(|row| row.timestamp_us >= oldest_us);
-            rows.extend(new.map(|row| (of_rule.newest_us, row.clone())));
+        let of_rule = rules.get(rule)?;
+        let oldest_us = of_rule.newest_us.saturating_sub(age_max_us);
+        let groups = of_rule.groups.values().flat_map(HashMap::values);
+        let mut rows: Vec<DerivedRow> =
+            groups.filter(|row| row.timestamp_us >= oldest_us).cloned().collect();
+        rows.sort_by(|a, b| (&a.node, &a.labels).cmp(&(&b.node, &b.labels)));
+        Some((of_rule.newest_us, rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wattscribe_rules::State;
+
+    fn row(timestamp_us: i64, node: Option<&str>, labels: &str) -> DerivedRow {
+        DerivedRow {
+            timestamp_us,
+            start_us: None,
+            window: None,
+            rule: "node:watts:sum".to_owned(),
+            node: node.map(str::to_owned),
+            labels: labels.to_owned(),
+            value: Some(timestamp_us as f64),
+            unit: "W".to_owned(),
+            boundary: "node".to_owned(),
+            state: State::Ok,
+            reason: None,
+            low: None,
+            high: None,
+            counter: None,
+            spread: None,
+            coverage: 1.0,
+            members_expected: 1,
+            members_reporting: 1,
+            rule_hash: String::new(),
+            simulated: false,
         }
-        rows.sort_by(|(_, a), (_, b)| {
-            (&a.rule, &a.node, &a.labels).cmp(&(&b.rule, &b.node, &b.labels))
-        });
-        rows
+    }
+
+    #[test]
+    fn the_newest_of_each_group_that_goes_on() {
+        let newest = Newest::default();
+        newest.take(vec![row(1, Some("b"), ""), row(1, Some("a"), "s=\"1\""), row(1, None, "")]);
+        newest.take(vec![row(4, Some("b"), ""), row(2, Some("a"), "s=\"1\"")]);
+        let times = |age_max_us| {
+            let (newest_us, rows) = newest.of("node:watts:sum", age_max_us).unwrap();
+            assert_eq!(newest_us, 4);
+            rows.into_iter().map(|row| (row.node, row.timestamp_us)).collect::<Vec<_>>()
+        };
+        let (a, b) = (Some("a".to_owned()), Some("b".to_owned()));
+        assert_eq!(times(3), [(None, 1), (a.clone(), 2), (b.clone(), 4)]);
+        assert_eq!(times(2), [(a, 2), (b.clone(), 4)]);
+        assert_eq!(times(0), [(b, 4)]);
+        assert!(newest.of("another", 9).is_none());
     }
 }

@@ -214,11 +214,11 @@ fn start_rules(
     planned: &PlannedRules,
     run: &RunWriter,
 ) -> Result<Option<LiveRules>, RunError> {
-    run.keep_rules(&planned.text)?;
+    let had_rules = run.keep_rules(&planned.text)?;
     let targets: Vec<&str> = plan.targets.iter().map(|target| target.name.as_str()).collect();
     let rules = Arc::clone(&planned.rules);
     let live = RunReader::open(run.directory())
-        .and_then(|before| LiveRules::start(rules, &targets, plan.interval, &before));
+        .and_then(|before| LiveRules::start(rules, &targets, plan.interval, &before, had_rules));
     Ok(live
         .inspect_err(|error| {
             tracing::error!(%error, "no rules are evaluated: what was recorded before cannot be read");

@@ -75,6 +75,7 @@ pub fn write(
         }
         synced = Instant::now();
         if rotated.elapsed() >= ROTATE_EVERY || run.wants_rotation() {
+            results.write_progress(&mut run);
             if let Some(sealed) = keeping.took(run.rotate()) {
                 sealed.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
                 (rotated, is_dirty) = (Instant::now(), false);
@@ -125,6 +126,7 @@ impl Results {
         let Some((rules, newest)) = &mut self.rules else { return false };
         let mut has_written = false;
         while !rules.out().is_empty() {
+            rules.note_progress();
             let record = first_of(rules.out());
             if self.disk.took(run.append_rules(&record)).is_none() {
                 put_back(rules.out(), record);
@@ -142,6 +144,18 @@ impl Results {
         has_written
     }
 
+    /// Writes how far the rules came, where no result said so.
+    fn write_progress(&mut self, run: &mut RunWriter) {
+        self.write(run);
+        let Some((rules, _)) = &mut self.rules else { return };
+        if rules.out().is_empty() {
+            rules.note_progress();
+            let record = std::mem::take(rules.out());
+            // It is worth nothing but time when a recording goes on.
+            let _ = self.disk.took(run.append_rules(&record));
+        }
+    }
+
     /// Takes in what is left, and writes what the last scrapes settle by being the last.
     fn finish(&mut self, run: &mut RunWriter) {
         while self.are_behind() {
@@ -150,7 +164,7 @@ impl Results {
         if let Some((rules, _)) = &mut self.rules {
             rules.finish();
         }
-        self.write(run);
+        self.write_progress(run);
     }
 }
 
@@ -158,6 +172,8 @@ impl Results {
 fn first_of(out: &mut RuleRecord) -> RuleRecord {
     let rest = out.derived.split_off(out.derived.len().min(RESULTS_PER_RECORD));
     RuleRecord {
+        // Only the last says how far the rules came.
+        until_us: out.until_us.take().filter(|_| rest.is_empty()),
         derived: std::mem::replace(&mut out.derived, rest),
         members: std::mem::take(&mut out.members),
     }

@@ -67,12 +67,15 @@ pub struct ScrapeRecord {
 pub struct RuleRecord {
     /// Results.
     pub derived: Vec<DerivedRow>,
-    /// Series that were met for the first time.
+    /// Members that were met for the first time.
     pub members: Vec<RuleMember>,
+    /// With these, everything is recorded that follows from scrapes which began at or before this time, in Unix
+    /// microseconds. `None` where something may be missing.
+    pub until_us: Option<i64>,
 }
 
 impl RuleRecord {
-    /// Whether it holds nothing.
+    /// Whether it holds no row.
     pub fn is_empty(&self) -> bool {
         self.derived.is_empty() && self.members.is_empty()
     }

@@ -24,7 +24,7 @@ use crate::table::{Row, SCHEMA_VERSION, Table};
 
 mod open;
 
-pub(crate) use open::{Texts, latest_us, open};
+pub(crate) use open::{Texts, latest_us, noted, open};
 
 /// Rows per row group: a query for one series of a day reads a few of them instead of the file.
 const ROW_GROUP_ROWS: usize = 128 * 1024;
@@ -188,16 +188,18 @@ impl<T: Table> PartWriter<T> {
         Ok(())
     }
 
+    /// Says something more in the footer.
+    pub(crate) fn note(&mut self, key: &str, value: String) {
+        self.writer.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+    }
+
     /// Completes the file and gives it its name. Returns how many rows it holds.
     ///
     /// # Errors
     /// When the footer cannot be written, synced or renamed; the file does then not exist.
     pub fn finish(mut self, simulated: Option<Simulated>) -> Result<u64, PartError> {
         if let Some(simulated) = simulated {
-            self.writer.append_key_value_metadata(KeyValue::new(
-                "wattscribe.simulated".to_owned(),
-                simulated.as_str().to_owned(),
-            ));
+            self.note("wattscribe.simulated", simulated.as_str().to_owned());
         }
         let file = self.writer.into_inner().map_err(parquet_error(&self.path))?;
         file.publish()?;
@@ -220,16 +222,21 @@ pub fn write_part<T: Table>(
     write_sorted(PartWriter::create(path)?, rows, simulated)
 }
 
-/// Does so under the name `hidden`, which is in another directory: Polars refuses to scan one that holds any file with
+/// Does so, with a note in the footer, under the name `hidden`, which is in another directory: Polars refuses to scan one that holds any file with
 /// another suffix, hidden or not.
 pub(crate) fn write_part_as<T: Table>(
     hidden: PathBuf,
     path: &Path,
     rows: Vec<T>,
     simulated: Option<Simulated>,
+    note: Option<(&str, String)>,
 ) -> Result<u64, PartError> {
     let file = HiddenFile::create_as(hidden, path)?;
-    write_sorted(PartWriter::begin(file, path)?, rows, simulated)
+    let mut writer = PartWriter::begin(file, path)?;
+    if let Some((key, value)) = note {
+        writer.note(key, value);
+    }
+    write_sorted(writer, rows, simulated)
 }
 
 fn write_sorted<T: Table>(

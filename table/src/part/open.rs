@@ -58,6 +58,14 @@ pub(crate) fn open<R: Row>(
     Ok((builder.with_projection(mask), simulated))
 }
 
+/// What the footer says under a key.
+pub(crate) fn noted<R: Row>(path: &Path, key: &str) -> Result<Option<String>, PartError> {
+    let (builder, _) = open::<R>(path, &[], Texts::Plain)?;
+    let pairs = builder.metadata().file_metadata().key_value_metadata();
+    let pair = pairs.into_iter().flatten().find(|pair| pair.key == key);
+    Ok(pair.and_then(|pair| pair.value.clone()))
+}
+
 /// The latest time in a column, in Unix microseconds, as the footer knows it without reading rows.
 pub(crate) fn latest_us<R: Row>(path: &Path, column: &str) -> Result<Option<i64>, PartError> {
     let (builder, _) = open::<R>(path, &[column], Texts::Plain)?;

@@ -7,8 +7,8 @@ use super::parts;
 use super::piece::{Builder, Piece};
 use super::sessions::Sessions;
 use crate::journal::{JournalError, SegmentReader, Tail};
-use crate::part::latest_us;
-use crate::run::{RunPaths, set_aside};
+use crate::part::{latest_us, noted};
+use crate::run::{RULES_UNTIL, RunPaths, set_aside};
 use crate::{CpuSample, LongReading, ReadError, Record, Scrape};
 
 /// A run as rules take it, as it is now. The scrapes of a target come in the order of their numbers, piece by piece.
@@ -118,6 +118,40 @@ impl Pieces {
         let piece = self.scrapes(last)?;
         let scrapes = piece.targets.iter().flat_map(|of| &of.scrapes);
         Ok(scrapes.map(|scrape| scrape.start_us).max())
+    }
+
+    /// When the earliest scrape of all began, in Unix microseconds; `None` when there is none.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn first_us(&self) -> Result<Option<i64>, ReadError> {
+        let piece = self.scrapes(0)?;
+        let scrapes = piece.targets.iter().flat_map(|of| &of.scrapes);
+        Ok(scrapes.map(|scrape| scrape.start_us).min())
+    }
+
+    /// Up to which time rules are known to have recorded what follows from scrapes, in Unix microseconds, as the latest
+    /// part says that says so.
+    ///
+    /// # Errors
+    /// A part that cannot be read.
+    pub fn rules_until_us(&self) -> Result<Option<i64>, ReadError> {
+        for (number, kind) in self.pieces.iter().rev() {
+            if *kind == Kind::Parts {
+                let noted = noted::<Scrape>(&self.paths.part::<Scrape>(*number), RULES_UNTIL)?;
+                if let Some(until_us) = noted.and_then(|noted| noted.parse().ok()) {
+                    return Ok(Some(until_us));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Leaves out all but the last.
+    #[must_use]
+    pub fn last(mut self, count: usize) -> Pieces {
+        self.pieces.drain(..self.pieces.len().saturating_sub(count));
+        self
     }
 
     /// Which recordings they are of, and how far each target goes.

@@ -13,6 +13,9 @@ use crate::{DerivedTime, ReadError, RuleMember, RunReader};
 /// A reading is at most this long before its scrape, twice over: a page shows readings of a minute ago.
 const READING_AGE_MAX: Duration = Duration::from_secs(120);
 
+/// The most pieces that are taken in again: some minutes of work at the worst, which scrapes wait for in memory.
+const PIECES_MAX: usize = 256;
+
 /// The end of a recording, for rules that go on.
 #[derive(Clone, Debug)]
 pub struct RunTail {
@@ -20,6 +23,8 @@ pub struct RunTail {
     pub pieces: Pieces,
     /// When it begins, in Unix microseconds: what began before is not taken.
     pub from_us: i64,
+    /// Whether it had to be cut: results are missing before it.
+    pub is_cut: bool,
     /// Only what is settled after this instant follows from the tail alone, in Unix microseconds.
     pub given_us: i64,
     /// The series that were met before it, and the groups that had results up to [`RunTail::given_us`].
@@ -36,7 +41,7 @@ pub struct RunTail {
 
 impl RunTail {
     /// Reads what these rules need of a run whose journal is in Parquet. `None` when nothing was recorded yet. These
-    /// targets are polled from now on, every `interval`.
+    /// targets are polled from now on, every `interval`. `had_rules` says whether the run ever was recorded with rules.
     ///
     /// # Errors
     /// A file that cannot be read.
@@ -45,19 +50,32 @@ impl RunTail {
         rules: &RuleSet,
         targets: &[&str],
         interval: Duration,
+        had_rules: bool,
     ) -> Result<Option<RunTail>, ReadError> {
         let all = run.pieces()?.archived();
         let Some(last_us) = all.last_us()? else { return Ok(None) };
+        // A recorder that was killed while it took in a tail, and killed again, left more to do than its own end.
+        let until_us = match all.rules_until_us()? {
+            Some(until_us) => until_us.min(last_us),
+            None if had_rules => i64::MIN,
+            None => last_us,
+        };
         let span_us = whole_us(rules.reach() + READING_AGE_MAX + interval);
-        let from_us = last_us.saturating_sub(span_us.saturating_mul(2));
-        let pieces = all.clone().since(from_us)?;
+        let mut from_us = until_us.saturating_sub(span_us.saturating_mul(2));
+        let mut pieces = all.clone().since(from_us)?;
+        let is_cut = pieces.len() > PIECES_MAX;
+        if is_cut {
+            pieces = pieces.last(PIECES_MAX);
+            from_us = pieces.first_us()?.unwrap_or(from_us);
+        }
         let mut sessions = pieces.sessions()?;
         sessions.go_on_with(targets);
         let mut tail = RunTail {
             pieces,
             sessions,
             from_us,
-            given_us: last_us.saturating_sub(span_us),
+            given_us: from_us.saturating_add(span_us),
+            is_cut,
             members: Vec::new(),
             paged: BTreeSet::new(),
             recorded_us: BTreeMap::new(),

@@ -26,7 +26,7 @@ pub(crate) use paths::RunPaths;
 pub use reader::{ReadError, RunReader, RunRows};
 pub use results::write_energy_windows;
 pub use seal::Sealed;
-pub(crate) use seal::set_aside;
+pub(crate) use seal::{RULES_UNTIL, set_aside};
 pub use writer::{Options, Recovery, RunWriter};
 
 #[cfg(test)]

@@ -29,6 +29,6 @@ pub fn write_energy_windows(
     let path = paths.part::<EnergyWindow>(1);
     let simulated = Simulated::of(windows.iter().map(|window| window.simulated));
     let unfinished = paths.unfinished::<EnergyWindow>(1);
-    write_part_as(unfinished, &path, windows, simulated)?;
+    write_part_as(unfinished, &path, windows, simulated, None)?;
     Ok(Some(path))
 }

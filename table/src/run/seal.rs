@@ -14,6 +14,9 @@ use crate::{
     Table, Tail,
 };
 
+/// The note in a part of `scrapes` that says how far rules came: see [`crate::RuleRecord::until_us`].
+pub(crate) const RULES_UNTIL: &str = "wattscribe.rules_until";
+
 /// What sealing did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sealed {
@@ -56,7 +59,7 @@ pub(super) fn seal(paths: &RunPaths, number: u64) -> Result<Sealed, RunError> {
     let segment = paths.segment(number);
     let mut reader = SegmentReader::open(&segment)?;
     let (mut cpu, mut scrapes, mut readings) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut derived, mut members) = (Vec::new(), Vec::new());
+    let (mut derived, mut members, mut until_us) = (Vec::new(), Vec::new(), None);
     let mut sealed = Sealed::default();
     for record in &mut reader {
         sealed.records += 1;
@@ -69,17 +72,19 @@ pub(super) fn seal(paths: &RunPaths, number: u64) -> Result<Sealed, RunError> {
             Record::Rules(record) => {
                 derived.extend(record.derived);
                 members.extend(record.members);
+                until_us = until_us.max(record.until_us);
             }
         }
     }
     let simulated = Simulated::of(cpu.iter().map(|row: &CpuSample| row.simulated));
-    sealed.rows += write::<CpuSample>(paths, number, cpu, simulated)?;
-    sealed.rows += write::<LongReading>(paths, number, readings, simulated)?;
-    sealed.rows += write::<Scrape>(paths, number, scrapes, simulated)?;
+    let until = until_us.map(|until_us| (RULES_UNTIL, until_us.to_string()));
+    sealed.rows += write::<CpuSample>(paths, number, cpu, simulated, None)?;
+    sealed.rows += write::<LongReading>(paths, number, readings, simulated, None)?;
+    sealed.rows += write::<Scrape>(paths, number, scrapes, simulated, until)?;
     let of_results = Simulated::of(derived.iter().map(|row: &DerivedRow| row.simulated));
-    sealed.rows += write::<DerivedRow>(paths, number, derived, of_results)?;
+    sealed.rows += write::<DerivedRow>(paths, number, derived, of_results, None)?;
     let of_members = Simulated::of(members.iter().map(|row: &RuleMember| row.simulated));
-    sealed.rows += write::<RuleMember>(paths, number, members, of_members)?;
+    sealed.rows += write::<RuleMember>(paths, number, members, of_members, None)?;
     match reader.tail() {
         Some(Tail::Damaged { bytes }) => {
             sealed.bytes_dropped = bytes;
@@ -101,11 +106,13 @@ fn write<T: Table>(
     number: u64,
     rows: Vec<T>,
     simulated: Option<Simulated>,
+    note: Option<(&str, String)>,
 ) -> Result<u64, RunError> {
     if rows.is_empty() {
         return Ok(0);
     }
     let directory: &Path = &paths.table::<T>();
     disk::make_dir(directory)?;
-    Ok(write_part_as(paths.unfinished::<T>(number), &paths.part::<T>(number), rows, simulated)?)
+    let (unfinished, path) = (paths.unfinished::<T>(number), paths.part::<T>(number));
+    Ok(write_part_as(unfinished, &path, rows, simulated, note)?)
 }

@@ -158,12 +158,15 @@ impl RunWriter {
         self.paths.root()
     }
 
-    /// Puts the text of the rules that are evaluated beside the tables.
+    /// Puts the text of the rules that are evaluated beside the tables. Returns whether there were any before.
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn keep_rules(&self, text: &str) -> Result<(), RunError> {
-        Ok(disk::replace(&self.paths.rules(), text.as_bytes())?)
+    pub fn keep_rules(&self, text: &str) -> Result<bool, RunError> {
+        let path = self.paths.rules();
+        let had_rules = path.exists();
+        disk::replace(&path, text.as_bytes())?;
+        Ok(had_rules)
     }
 
     /// Makes all that was recorded durable. To be called every second or so; what came after the last call may be lost

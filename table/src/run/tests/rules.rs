@@ -6,6 +6,7 @@ use crate::RuleRecord;
 /// One result and one series of scrape number `seq`.
 fn results(seq: u64) -> RuleRecord {
     RuleRecord {
+        until_us: None,
         derived: vec![derived("node-a", seq)],
         members: vec![member("node-a", &format!("socket=\"{seq}\""))],
     }
