@@ -6,6 +6,7 @@
 mod command;
 mod demo;
 mod energy;
+mod listen;
 mod log;
 mod record;
 mod rules;

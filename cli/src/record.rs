@@ -1,8 +1,10 @@
 //! `wattscribe record`: polls targets into a run directory, alone or around a command.
 
+use std::net::{SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,6 +15,7 @@ use wattscribe_scraper::record::{Plan, RecordError, Recording};
 use wattscribe_scraper::target::{Target, check_distinct};
 use wattscribe_table::{CpuManifest, CsvVersion, Options, RunWriter};
 
+use crate::listen::{self, Listening, Shown};
 use crate::log::{LiveLine, chain};
 use crate::rules::Given;
 use crate::{command, windows};
@@ -53,6 +56,10 @@ pub(crate) struct RecordArgs {
     #[arg(long, conflicts_with = "rules")]
     no_rules: bool,
 
+    /// Serves the newest results and how the recording stands on this address, for Prometheus.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: Option<SocketAddr>,
+
     /// Version of samples.csv: 3, or 2 for readers that know no module power.
     #[arg(long, default_value = "3", value_parser = ["2", "3"], value_name = "VERSION")]
     csv_version: String,
@@ -79,12 +86,19 @@ const LOG_EVERY: Duration = Duration::from_secs(30);
 pub(crate) fn run(args: RecordArgs) -> ExitCode {
     let line = LiveLine::default();
     line.start_log(tracing::Level::INFO);
-    let out = args.out.clone();
+    let (out, address) = (args.out.clone(), args.listen);
     let (plan, options, duration) = match plan(args) {
         Ok(planned) => planned,
         Err(reason) => {
             reason.lines().for_each(|line| tracing::error!("{line}"));
             return ExitCode::from(2);
+        }
+    };
+    let listener = match address.map(listen::bind).transpose() {
+        Ok(listener) => listener,
+        Err(reason) => {
+            tracing::error!("{reason}");
+            return ExitCode::FAILURE;
         }
     };
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -94,7 +108,7 @@ pub(crate) fn run(args: RecordArgs) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let outcome = runtime.block_on(record(plan, options, duration, &out, &line));
+    let outcome = runtime.block_on(record(plan, options, duration, listener, &out, &line));
     // A name server that never answers keeps its thread; nothing is left that would wait for it.
     runtime.shutdown_background();
     line.clear();
@@ -155,6 +169,7 @@ async fn record(
     plan: Plan,
     options: Options,
     duration: Option<Duration>,
+    listener: Option<TcpListener>,
     out: &Path,
     line: &LiveLine,
 ) -> Result<ExitCode, RecordError> {
@@ -170,7 +185,14 @@ async fn record(
     }
     recovery.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     let argv = plan.command.clone();
+    let rules = plan.rules.as_ref().map(|planned| Arc::clone(&planned.rules));
     let recording = Recording::start(plan, run, recovery)?;
+    let listening = listener.and_then(|listener| {
+        let (newest, status) = (Arc::clone(recording.newest()), Arc::clone(recording.status()));
+        Listening::start(listener, Shown { rules, newest, status })
+            .inspect_err(|error| tracing::error!(%error, "cannot serve the page"))
+            .ok()
+    });
     let (end, command_s) = {
         let work = async {
             match &argv {
@@ -194,6 +216,9 @@ async fn record(
         Some((_, end_s)) if !recording.has_failed() => recording.stop_after(end_s).await,
         _ => recording.stop().await,
     };
+    if let Some(listening) = listening {
+        listening.stop();
+    }
     let manifest = match (stopped, end) {
         (Ok(manifest), _) => manifest,
         (Err(error), End::Command(code)) if code != 0 => {

@@ -60,9 +60,32 @@ const ACCEPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// A smaller page is not worth compressing.
 const GZIP_BYTES_MIN: usize = 1024;
 
+/// Who makes the pages. Nothing here may wait: every request does for it.
+pub trait Pages: Send + Sync + 'static {
+    /// `/metrics` as it is now.
+    fn metrics(&self, format: Format) -> String;
+
+    /// Whether `/readyz` says so; else what is missing, as a line.
+    fn ready(&self) -> Result<(), &'static str>;
+}
+
+impl Pages for Board {
+    fn metrics(&self, format: Format) -> String {
+        page::render(self, Now::read(), format)
+    }
+
+    fn ready(&self) -> Result<(), &'static str> {
+        if self.is_ready(Now::read()) { Ok(()) } else { Err("no fresh reading of any socket\n") }
+    }
+}
+
 /// Serves until `shutdown` resolves, then lets answers in flight end, for [`DRAIN_TIME_MAX`] at most.
-pub async fn serve(listener: TcpListener, board: Arc<Board>, shutdown: impl Future<Output = ()>) {
-    let router = router(board);
+pub async fn serve(
+    listener: TcpListener,
+    pages: Arc<impl Pages>,
+    shutdown: impl Future<Output = ()>,
+) {
+    let router = router(pages);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let (stop, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
@@ -134,20 +157,20 @@ async fn connection(stream: TcpStream, router: Router, mut stopped: watch::Recei
     let _ = timeout(DRAIN_TIME_MAX, has_ended).await;
 }
 
-fn router(board: Arc<Board>) -> Router {
+fn router<P: Pages>(pages: Arc<P>) -> Router {
     Router::new()
-        .route("/metrics", get(metrics).fallback(no_such_method))
+        .route("/metrics", get(metrics::<P>).fallback(no_such_method))
         .route("/health", get(health).fallback(no_such_method))
         .route("/healthz", get(health).fallback(no_such_method))
-        .route("/readyz", get(ready).fallback(no_such_method))
+        .route("/readyz", get(ready::<P>).fallback(no_such_method))
         .fallback(not_found)
-        .with_state(board)
+        .with_state(pages)
 }
 
-async fn metrics(State(board): State<Arc<Board>>, request: HeaderMap) -> Response {
+async fn metrics<P: Pages>(State(pages): State<Arc<P>>, request: HeaderMap) -> Response {
     let accept = request.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let format = Format::negotiate(accept);
-    let page = page::render(&board, Now::read(), format);
+    let page = pages.metrics(format);
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
     headers.insert(header::VARY, HeaderValue::from_static("Accept, Accept-Encoding"));
@@ -166,11 +189,10 @@ async fn health() -> &'static str {
     "ok\n"
 }
 
-async fn ready(State(board): State<Arc<Board>>) -> (StatusCode, &'static str) {
-    if board.is_ready(Now::read()) {
-        (StatusCode::OK, "ready\n")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "no fresh reading of any socket\n")
+async fn ready<P: Pages>(State(pages): State<Arc<P>>) -> (StatusCode, &'static str) {
+    match pages.ready() {
+        Ok(()) => (StatusCode::OK, "ready\n"),
+        Err(missing) => (StatusCode::SERVICE_UNAVAILABLE, missing),
     }
 }
 

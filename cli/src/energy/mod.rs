@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use crate::log::{LiveLine, chain};
 use crate::time::parse_time;
 
-pub(crate) use select::Selection;
+pub(crate) use select::{Selection, manifest};
 pub(crate) use state::state_energy;
 
 /// What the operator typed.

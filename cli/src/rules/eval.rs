@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use wattscribe_rules::engine::NamedWindow;
-use wattscribe_table::{DerivedRow, Row, Simulated, write_part};
+use wattscribe_table::DerivedRow;
 
 use super::evaluation::{Evaluation, Sink};
 use super::given::Given;
+use super::parts::Parts;
 use super::print::{Csv, Json};
 use super::source::Source;
 use super::summary::Summary;
@@ -139,38 +140,6 @@ impl Sink for Nothing {
 }
 
 impl Out for Nothing {
-    fn finish(&mut self) -> Result<(), Box<dyn Error>> {
-        Ok(())
-    }
-}
-
-/// Parquet parts, one for each piece.
-struct Parts {
-    directory: PathBuf,
-}
-
-impl Parts {
-    fn new(out: &Path) -> Result<Parts, Box<dyn Error>> {
-        let directory = out.join(DerivedRow::TABLE);
-        std::fs::create_dir_all(out)
-            .map_err(|error| format!("cannot create {}: {error}", out.display()))?;
-        // What a recorder wrote, or another evaluation, is not mixed with this one.
-        std::fs::create_dir(&directory)
-            .map_err(|error| format!("cannot create {}: {error}", directory.display()))?;
-        Ok(Parts { directory })
-    }
-}
-
-impl Sink for Parts {
-    fn take(&mut self, place: usize, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
-        let path = self.directory.join(format!("part-{:06}.parquet", place + 1));
-        let simulated = Simulated::of(rows.iter().map(|row| row.simulated));
-        write_part(&path, rows, simulated)?;
-        Ok(())
-    }
-}
-
-impl Out for Parts {
     fn finish(&mut self) -> Result<(), Box<dyn Error>> {
         Ok(())
     }

@@ -8,6 +8,7 @@ mod evaluation;
 mod explain;
 mod export;
 mod given;
+mod parts;
 mod print;
 mod shard;
 mod source;

@@ -83,6 +83,9 @@ impl<'a> Shard<'a> {
             let Shard { rules, named, question, source, rows, targets, .. } = self;
             let target = targets.entry(Arc::clone(&of.target)).or_insert_with(|| {
                 let mut target = TargetRules::new(Arc::clone(rules), &of.target, named);
+                if source.is_simulated() {
+                    target.simulated();
+                }
                 if let Some(question) = question {
                     target.explain(question.rule, question.at_us);
                 }

@@ -8,6 +8,8 @@ use wattscribe_table::{
     CsvPieces, CsvReason, Piece, Pieces, ReadError, RunReader, SamplesCsv, Sessions,
 };
 
+use crate::energy::manifest;
+
 /// A recording as rules take it.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -20,7 +22,7 @@ pub(crate) struct Source {
 #[derive(Debug)]
 enum Kind {
     Run(Pieces),
-    Csv { path: PathBuf, pieces: usize },
+    Csv { path: PathBuf, pieces: usize, is_simulated: bool },
 }
 
 impl Source {
@@ -36,13 +38,16 @@ impl Source {
             let sessions = pieces.sessions()?;
             return Ok(Source { kind: Kind::Run(pieces), sessions, silence_us });
         }
+        // Rows of a CSV cannot say it; the manifest beside them can.
+        let word = manifest(path).and_then(|manifest| manifest.wattscribe.simulated);
+        let is_simulated = word.is_some_and(|word| word != "false");
         let path = csv_path(path)?;
         let (mut sessions, mut count) = (Sessions::default(), 0);
         for piece in open_csv(&path)? {
             sessions.take(&piece);
             count += 1;
         }
-        Ok(Source { kind: Kind::Csv { path, pieces: count }, sessions, silence_us })
+        Ok(Source { kind: Kind::Csv { path, pieces: count, is_simulated }, sessions, silence_us })
     }
 
     /// Leaves out what comes after a time, in Unix microseconds, as far as that can be told without reading it.
@@ -67,6 +72,11 @@ impl Source {
             Kind::Run(pieces) => pieces.warnings(),
             Kind::Csv { .. } => &[],
         }
+    }
+
+    /// Whether all of it counts as simulated, whatever its rows say.
+    pub(crate) fn is_simulated(&self) -> bool {
+        matches!(self.kind, Kind::Csv { is_simulated: true, .. })
     }
 
     /// The targets.

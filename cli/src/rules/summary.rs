@@ -86,9 +86,12 @@ impl Summary {
             "{:<wide$}  {:>10}  {:>10}  {:>14}  {:>14}  unit  withheld",
             "rule", "results", "with value", "least", "greatest"
         )?;
+        let mut without = Vec::new();
         for rule in rules {
-            let none = Count::default();
-            let count = self.counts.get(&rule.name).unwrap_or(&none);
+            let Some(count) = self.counts.get(&rule.name) else {
+                without.push(rule.name.as_str());
+                continue;
+            };
             let [least, greatest] = match count.range {
                 Some((least, greatest)) => [least, greatest].map(|value| format!("{value:.3}")),
                 None => ["-".to_owned(), "-".to_owned()],
@@ -103,6 +106,9 @@ impl Summary {
                 reasons.collect::<Vec<_>>().join(", ")
             );
             writeln!(out, "{}", line.trim_end())?;
+        }
+        if !without.is_empty() {
+            writeln!(out, "without any result: {}", without.join(", "))?;
         }
         Ok(())
     }

@@ -229,6 +229,11 @@ impl TargetRules {
         self.simulated_since_us
     }
 
+    /// Says that the target is simulated, where its rows cannot.
+    pub fn simulated(&mut self) {
+        self.simulated_since_us = Some(i64::MIN);
+    }
+
     /// See [`NodeEngine::remember_page`].
     pub fn remember_page(&mut self) {
         self.node.remember_page();
