@@ -17,6 +17,7 @@ mod made_rows;
 mod manifest;
 mod part;
 mod reading;
+mod record;
 mod recording;
 mod replay;
 mod rule_member;
@@ -31,14 +32,12 @@ pub use cpu_sample::{CpuPower, CpuSample, SocketRead};
 pub use derived::{DerivedRow, DerivedTime};
 pub use disk::DiskError;
 pub use energy_window::EnergyWindow;
-pub use journal::{
-    JournalError, Journaled, RECORD_BYTES_MAX, Record, RuleRecord, ScrapeRecord, SegmentReader,
-    Tail,
-};
+pub use journal::{JournalError, RECORD_BYTES_MAX, SegmentReader, Tail};
 pub use line_file::append_line;
 pub use manifest::{CpuManifest, NodeSummary, RunSummary, TargetSummary};
 pub use part::{PartError, PartReader, PartWriter, Simulated, write_part};
 pub use reading::LongReading;
+pub use record::{Journaled, Record, RuleRecord, ScrapeRecord};
 pub use recording::{Recording, open_any};
 pub use replay::{
     CsvPieces, DerivedRows, FleetRules, Piece, Pieces, RunTail, SampleMark, SampleSeries,

@@ -6,6 +6,7 @@ use tempfile::tempdir;
 
 use super::*;
 use crate::made_rows::{cpu, derived, member, reading, scrape};
+use crate::{RuleRecord, ScrapeRecord};
 
 fn scrape_record(seq: u64) -> ScrapeRecord {
     ScrapeRecord {

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::paths::RunPaths;
 use super::seal::set_aside;
-use crate::journal::{JournalError, Journaled, SegmentReader, Tail};
+use crate::journal::{JournalError, SegmentReader, Tail};
 use crate::part::{PartError, PartReader, latest_us};
+use crate::record::Journaled;
 use crate::{DiskError, Pieces, Row};
 
 /// A run, or a file of one, that could not be read.

@@ -9,7 +9,8 @@ use super::error::RunError;
 use super::paths::RunPaths;
 use super::seal::{Sealed, seal};
 use crate::disk;
-use crate::journal::{RecordRef, Segment};
+use crate::journal::Segment;
+use crate::record::RecordRef;
 use crate::{
     CpuManifest, CpuSample, CsvVersion, LongReading, PartError, PartReader, Record, RuleRecord,
     Scrape, ScrapeNumber, ScrapeRecord, SegmentReader, Simulated, SocketRead,

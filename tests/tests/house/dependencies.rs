@@ -33,6 +33,7 @@ const CRATES: [Row; 10] = [
         "wattscribe",
         &[
             "wattscribe-exporter",
+            "wattscribe-parser",
             "wattscribe-rules",
             "wattscribe-scraper",
             "wattscribe-simulator",

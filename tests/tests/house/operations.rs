@@ -46,12 +46,14 @@ fn ended(program: Program, args: &[&str]) -> Ended {
 #[test]
 fn every_flag_is_documented_with_its_default() {
     let page = text("docs/operations.md");
-    let cases: [(Program, &[&str], &str); 6] = [
+    let cases: [(Program, &[&str], &str); 8] = [
         (exporter, &["--help"], "The exporter"),
         (wattscribe, &["export", "--help"], "The exporter"),
         (wattscribe, &["record", "--help"], "Recording"),
         (wattscribe, &["energy", "--help"], "Energy"),
         (wattscribe, &["demo", "--help"], "The demo"),
+        (wattscribe, &["rules", "eval", "--help"], "Results of a recording"),
+        (wattscribe, &["rules", "explain", "--help"], "One result explained"),
         (wattscribe, &["rules", "export", "--help"], "Rules in Prometheus"),
     ];
     for (program, args, heading) in cases {
@@ -86,8 +88,11 @@ fn exit_codes_are_documented_and_come_so() {
     let of_exporter = table(&text("docs/metrics.md"), "Exit codes of the exporter");
     let codes: Vec<&str> = of_exporter.iter().map(|row| row[0].as_str()).collect();
     assert_eq!(codes, ["0", "1", "2"]);
-    let cases: [(Program, &[&str], i32); 6] = [
+    let cases: [(Program, &[&str], i32); 9] = [
         (wattscribe, &["--version"], 0),
+        (wattscribe, &["rules", "check", "/nowhere"], 2),
+        (wattscribe, &["rules", "eval", "/nowhere"], 1),
+        (wattscribe, &["rules", "eval", "--rules", "/nowhere", "/nowhere"], 2),
         (wattscribe, &["energy", "/nowhere"], 1),
         (wattscribe, &["energy"], 2),
         (wattscribe, &["record", "--target", "a", "--out", "/nowhere"], 2),

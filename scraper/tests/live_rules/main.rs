@@ -1,0 +1,158 @@
+//! Rules live and over the same files, on recordings made up of hours: ended and killed recorders, targets that come and
+//! go, failed and missing scrapes, readings that are late, withheld or gone. What a recorder derived, and what its files
+//! give, are the same rows to the bit.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot set up its case fails")]
+
+mod recorded;
+mod session;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use wattscribe_rules::engine::Derived;
+use wattscribe_rules::rule::RuleSet;
+use wattscribe_table::{DerivedRow, DerivedRows, FleetRules, RuleMember, RunReader, TargetRules};
+
+use crate::recorded::Recorded;
+use crate::session::{Session, plain, session, told};
+
+/// What the files give, in one go.
+fn evaluated(directory: &Path, rules: &Arc<RuleSet>) -> Vec<DerivedRow> {
+    let pieces = RunReader::open(directory).unwrap().pieces().unwrap();
+    let sessions = pieces.sessions().unwrap();
+    let rows = DerivedRows::of(Arc::clone(rules));
+    let mut fleet = FleetRules::new(Arc::clone(rules), &[]);
+    let mut targets = BTreeMap::new();
+    for name in sessions.targets() {
+        let id = fleet.target(name);
+        fleet.end_target(id);
+        targets.insert(name, (id, TargetRules::new(Arc::clone(rules), name, &[])));
+    }
+    let mut out = Vec::new();
+    for place in 0..pieces.len() {
+        for name in sessions.beginning_at(place).into_iter().flatten() {
+            fleet.begin_target(targets[name].0);
+        }
+        for of in &pieces.read(place, &|_| true).unwrap().targets {
+            let (id, target) = targets.get_mut(&*of.target).unwrap();
+            target.take(of, i64::MIN);
+            let ends = sessions.ends_at(place, &of.target);
+            if ends {
+                target.finish();
+            }
+            give(
+                &rows,
+                target,
+                |results, target| {
+                    fleet.take(*id, results, target.progress(), target.simulated_since_us());
+                },
+                &mut out,
+            );
+            if ends {
+                fleet.end_target(*id);
+            }
+            out.extend(fleet.derived(i64::MIN));
+        }
+    }
+    for (id, target) in targets.values_mut() {
+        target.finish();
+        give(
+            &rows,
+            target,
+            |results, target| {
+                fleet.take(*id, results, target.progress(), target.simulated_since_us());
+            },
+            &mut out,
+        );
+    }
+    fleet.finish();
+    out.extend(fleet.derived(i64::MIN));
+    out
+}
+
+fn give(
+    rows: &DerivedRows,
+    target: &mut TargetRules,
+    mut fleet: impl FnMut(&[Derived], &TargetRules),
+    out: &mut Vec<DerivedRow>,
+) {
+    let mut results = Vec::new();
+    rows.take(target, i64::MIN, out, &mut results);
+    fleet(&results, target);
+}
+
+/// A result to the bit.
+fn to_the_bit(row: &DerivedRow) -> String {
+    let bits = |number: Option<f64>| number.map(f64::to_bits);
+    let numbers = [row.value, row.low, row.high, row.counter, row.spread, Some(row.coverage)];
+    format!("{row:?} {:?}", numbers.map(bits))
+}
+
+fn sorted(rows: impl IntoIterator<Item = DerivedRow>) -> Vec<String> {
+    let mut rows: Vec<String> = rows.into_iter().map(|row| to_the_bit(&row)).collect();
+    rows.sort_unstable();
+    rows
+}
+
+fn check(sessions: &[Session]) -> Vec<DerivedRow> {
+    let mut recorded = Recorded::new();
+    sessions.iter().for_each(|session| recorded.record(session));
+    let run = RunReader::open(recorded.directory.path()).unwrap();
+    let live: Vec<DerivedRow> = run.rows().unwrap().map(Result::unwrap).collect();
+    let expected = evaluated(recorded.directory.path(), &recorded.rules);
+    let (found, expected_rows) = (sorted(live), sorted(expected.iter().cloned()));
+    let missing: Vec<_> =
+        expected_rows.iter().filter(|row| found.binary_search(row).is_err()).collect();
+    let more: Vec<_> =
+        found.iter().filter(|row| expected_rows.binary_search(row).is_err()).collect();
+    assert!(
+        missing.is_empty() && more.is_empty() && found.len() == expected_rows.len(),
+        "files only: {missing:#?}\nlive only: {more:#?}\n{}",
+        told(sessions)
+    );
+    let members: Vec<RuleMember> = run.rows().unwrap().map(Result::unwrap).collect();
+    let mut once: Vec<_> = members.iter().map(|of| (&of.target, &of.metric, &of.labels)).collect();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), members.len(), "a series is met twice: {members:#?}");
+    expected
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 32,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+    #[test]
+    fn live_and_files_give_the_same(sessions in vec(session(), 1..6)) {
+        // The last one ends in order: what a killed recorder owes is paid when it goes on.
+        let mut sessions = sessions;
+        if let Some(last) = sessions.last_mut() {
+            last.killed = false;
+        }
+        check(&sessions);
+    }
+}
+
+#[test]
+fn a_node_that_was_there_long_ago_is_missing_from_the_fleet() {
+    // Its only result over a window follows from its end, which a killed recorder did not see.
+    let sessions = [plain(1, 1, 9, true), plain(4, 663, 21, true), plain(6, 2, 5, false)];
+    let rows = check(&sessions);
+    let fleet = rows.iter().filter(|row| row.rule == "fleet:joules:sum");
+    assert!(fleet.clone().count() > 3);
+    let last = fleet.max_by_key(|row| row.timestamp_us).unwrap();
+    assert_eq!((last.members_expected, last.value), (2, None), "{last:?}");
+    // Killed twice before anything was written.
+    check(&[
+        plain(1, 1, 9, true),
+        plain(4, 663, 1, true),
+        plain(4, 9000, 1, true),
+        plain(6, 2, 20, false),
+    ]);
+}
