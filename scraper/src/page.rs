@@ -8,8 +8,8 @@ use crate::newest::Newest;
 use crate::status::{Status, TargetStatus};
 
 /// The families beside those of rules, in the order of the page.
-pub const FAMILIES: [Family<'static>; 9] =
-    [WITHHELD, RESULT_TIME, UP, SCRAPES, MISSED, DROPPED, FAILURES, ROWS, BUILD];
+pub const FAMILIES: [Family<'static>; 10] =
+    [WITHHELD, RESULT_TIME, UP, SIMULATED, SCRAPES, MISSED, DROPPED, FAILURES, ROWS, BUILD];
 
 const WITHHELD: Family<'static> = Family {
     name: "wattscribe_rule_withheld",
@@ -25,6 +25,11 @@ const UP: Family<'static> = Family {
     name: "wattscribe_target_up",
     kind: Kind::Gauge,
     help: "Whether the last scrape of a target gave a page.",
+};
+const SIMULATED: Family<'static> = Family {
+    name: "wattscribe_target_simulated",
+    kind: Kind::Gauge,
+    help: "Whether a target ever said that its sensors are simulated: then nothing that came of it was measured.",
 };
 const SCRAPES: Family<'static> = Family {
     name: "wattscribe_scrapes_total",
@@ -134,6 +139,7 @@ fn health(writer: &mut Writer, status: &Status) {
         }
     };
     counts(&UP, |target| u64::from(target.is_up));
+    counts(&SIMULATED, |target| u64::from(target.is_simulated));
     counts(&SCRAPES, |target| target.scrapes);
     counts(&MISSED, |target| target.missed_ticks);
     counts(&DROPPED, |target| target.dropped);
@@ -218,6 +224,7 @@ rules:
                 r#"wattscribe_rule_withheld{rule="socket:module_watts:mean",reason="spread",state="disagree",node="n\"1",socket="1,\""} 1"#,
                 r#"wattscribe_rule_timestamp_seconds{rule="socket:module_watts:mean"} 1.500000"#,
                 r#"wattscribe_target_up{target="n\"1"} 0"#,
+                r#"wattscribe_target_simulated{target="n\"1"} 0"#,
                 r#"wattscribe_scrapes_total{target="n\"1"} 0"#,
                 r#"wattscribe_ticks_missed_total{target="n\"1"} 0"#,
                 r#"wattscribe_scrapes_dropped_total{target="n\"1"} 0"#,

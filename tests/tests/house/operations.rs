@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use wattscribe_scraper::page::FAMILIES;
 use wattscribe_tests::program::{Ended, exporter, run, wattscribe};
 
 use crate::markdown::{code, table};
@@ -64,6 +65,16 @@ fn every_flag_is_documented_with_its_default() {
             .collect();
         assert_eq!(documented, found, "{args:?} against {heading:?}");
     }
+}
+
+#[test]
+fn every_family_of_the_recorders_page_is_documented_in_its_place() {
+    let found: Vec<[String; 2]> = table(&text("docs/operations.md"), "The recorder's page")
+        .iter()
+        .map(|row| [code(&row[0]).concat(), row[1].clone()])
+        .collect();
+    let families = FAMILIES.iter().map(|of| [of.name.to_owned(), of.kind.as_str().to_owned()]);
+    assert_eq!(found, families.collect::<Vec<_>>());
 }
 
 #[test]
