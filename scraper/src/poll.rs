@@ -20,8 +20,8 @@ use crate::status::Status;
 pub enum Phase {
     /// On.
     Running,
-    /// Until every target has a row at or after this time (so that a window that ends there is
-    /// bracketed by readings); no scrape begins later than `give_up` since the recorder's start.
+    /// Until every target has a row at or after this time, by a scrape that began then or later (so that a window
+    /// that ends there is bracketed by readings, and by an instant of rules); no scrape begins later than `give_up` since the recorder's start.
     Bracketing {
         /// Unix seconds.
         after_s: f64,
@@ -58,11 +58,13 @@ pub async fn poll(mut digest: Digest, schedule: Schedule, mut shared: Shared) {
             () = sleep(clock.until(tick.due)) => {}
             () = given_up(&mut shared.phase, clock) => return,
         }
+        let start_s = clock.unix_s(clock.elapsed());
         let recorded_until_s = scrape(&mut digest, tick, &shared).await;
         let is_over = match *shared.phase.borrow() {
             Phase::Running => false,
             Phase::Bracketing { after_s, give_up } => {
-                recorded_until_s.is_some_and(|until| until >= after_s) || clock.elapsed() >= give_up
+                let is_bracketed = recorded_until_s.is_some_and(|until| until >= after_s);
+                is_bracketed && start_s >= after_s || clock.elapsed() >= give_up
             }
             Phase::Stopping => true,
         };

@@ -3,9 +3,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use wattscribe_rules::rule::{self, RuleSet};
 use wattscribe_scraper::record::PlannedRules;
+
+use super::pace;
+use crate::energy::manifest;
 
 /// Rules and their text.
 #[derive(Clone, Debug)]
@@ -46,10 +50,20 @@ impl Given {
         Ok(Given { rules: Arc::new(rules), text, path: Some(path.to_owned()) })
     }
 
-    /// The built-in rules.
+    /// The built-in rules, with the settings for an interval of scrapes.
+    #[expect(
+        clippy::expect_used,
+        reason = "a constant but for two durations of at most 1h: tests read it"
+    )]
+    pub(crate) fn builtin_for(interval: Duration) -> Given {
+        let text = pace::builtin_text(interval);
+        let rules = rule::read(&text).expect("the built-in rules can be read with any settings");
+        Given { rules: Arc::new(rules), text, path: None }
+    }
+
+    /// The built-in rules as they stand in their file.
     pub(crate) fn builtin() -> Given {
-        let rules = Arc::new(rule::builtin());
-        Given { rules, text: rule::BUILTIN.to_owned(), path: None }
+        Given::builtin_for(Duration::ZERO)
     }
 
     /// As a recording takes them.
@@ -59,13 +73,18 @@ impl Given {
         PlannedRules { rules: self.rules, text: self.text, name }
     }
 
-    /// The file that was named; else the rules that a recording was made with; else the built-in ones.
+    /// The file that was named; else the rules that a recording was made with; else the built-in ones for its interval.
     pub(crate) fn or_of_run(named: Option<&Path>, run: &Path) -> Result<Given, GivenError> {
         let beside = run.join("rules.yaml");
         match named {
             Some(path) => Given::file(path),
             None if beside.is_file() => Given::file(&beside),
-            None => Ok(Given::builtin()),
+            None => Ok(Given::builtin_for(interval(run).unwrap_or_default())),
         }
     }
+}
+
+/// The interval of a recording, where its manifest has one.
+fn interval(run: &Path) -> Option<Duration> {
+    Duration::try_from_secs_f64(manifest(run)?.wattscribe.interval_s).ok()
 }

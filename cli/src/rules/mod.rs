@@ -8,6 +8,7 @@ mod evaluation;
 mod explain;
 mod export;
 mod given;
+mod pace;
 mod parts;
 mod print;
 mod shard;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 pub(crate) use given::Given;
+pub(crate) use pace::too_tight;
 
 /// What the operator typed.
 #[derive(Debug, Subcommand)]

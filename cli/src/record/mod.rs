@@ -1,5 +1,9 @@
 //! `wattscribe record`: polls targets into a run directory, alone or around a command.
 
+mod instant;
+mod signals;
+
+use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -8,17 +12,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{interval, sleep};
 use wattscribe_scraper::keep::Keep;
-use wattscribe_scraper::record::{Plan, RecordError, Recording};
+use wattscribe_scraper::record::{Plan, PlannedRules, RecordError, Recording};
 use wattscribe_scraper::target::{Target, check_distinct};
 use wattscribe_table::{CpuManifest, CsvVersion, Options, RunWriter};
 
+use self::instant::{instant_s, until};
 use crate::listen::{self, Listening, Shown};
 use crate::log::{LiveLine, chain};
-use crate::rules::Given;
+use crate::rules::{Given, too_tight};
 use crate::{command, windows};
+
+pub(crate) use self::signals::{Asked, Signals};
 
 /// What the operator typed.
 #[derive(Debug, Args)]
@@ -142,8 +148,13 @@ fn plan(args: RecordArgs) -> Result<(Plan, Options, Option<Duration>), String> {
     let rules = match &args.rules {
         _ if args.no_rules => None,
         Some(file) => Some(Given::file(file).map_err(|error| error.to_string())?.planned()),
-        None => Some(Given::builtin().planned()),
+        None => Some(Given::builtin_for(args.interval).planned()),
     };
+    if let Some(planned) = &rules
+        && let Some(reason) = too_tight(planned.rules.timing, args.interval)
+    {
+        tracing::warn!("{}: {reason}", planned.name);
+    }
     let csv_version = if args.csv_version == "2" { CsvVersion::V2 } else { CsvVersion::V3 };
     let plan = Plan {
         targets: args.targets,
@@ -184,7 +195,9 @@ async fn record(
         );
     }
     recovery.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    plan.rules.as_ref().inspect(|planned| warn_of_other_rules(out, planned));
     let argv = plan.command.clone();
+    let every = plan.rules.as_ref().map(|planned| planned.rules.timing.every);
     let rules = plan.rules.as_ref().map(|planned| Arc::clone(&planned.rules));
     let recording = Recording::start(plan, run, recovery)?;
     let listening = listener.and_then(|listener| {
@@ -196,7 +209,7 @@ async fn record(
     let (end, command_s) = {
         let work = async {
             match &argv {
-                Some(argv) => around(&recording, argv, &mut signals).await,
+                Some(argv) => around(&recording, argv, every, &mut signals).await,
                 None => (until_asked(duration, &mut signals).await, None),
             }
         };
@@ -213,7 +226,13 @@ async fn record(
     };
     // A command that has ended wants a reading from after its end; whoever asks to stop wants to stop.
     let stopped = match command_s {
-        Some((_, end_s)) if !recording.has_failed() => recording.stop_after(end_s).await,
+        Some((_, end_s)) if !recording.has_failed() => {
+            let after_s = every.map_or(end_s, |every| instant_s(end_s, every));
+            tokio::select! {
+                () = until(&recording, after_s) => recording.stop_after(after_s).await,
+                _ = signals.any() => recording.stop_after(end_s).await,
+            }
+        }
         _ => recording.stop().await,
     };
     if let Some(listening) = listening {
@@ -241,14 +260,34 @@ async fn record(
     Ok(sum_up(&manifest, out, end))
 }
 
-/// Runs the command, and says when it began and ended, in the seconds of the rows.
+/// Says so when a recording goes on with other rules than it had.
+fn warn_of_other_rules(out: &Path, planned: &PlannedRules) {
+    let path = out.join("rules.yaml");
+    if fs::read_to_string(&path).is_ok_and(|text| text != planned.text) {
+        tracing::warn!(
+            "{}: the recording goes on with other rules ({}) than it had; results so far keep their hashes",
+            path.display(),
+            planned.name
+        );
+    }
+}
+
+/// Runs the command, and says when it began and ended, in the seconds of the rows. It begins after an instant of the
+/// rules that every target's first page counts for, so that results too bracket its window.
 async fn around(
     recording: &Recording,
     argv: &[String],
+    every: Option<Duration>,
     signals: &mut Signals,
 ) -> (End, Option<(f64, f64)>) {
+    let ready = async {
+        recording.all_tried().await;
+        if let Some(every) = every {
+            until(recording, instant_s(recording.now_s(), every)).await;
+        }
+    };
     tokio::select! {
-        () = recording.all_tried() => {}
+        () = ready => {}
         _ = signals.any() => return (End::Asked, None),
     }
     let start_s = recording.now_s();
@@ -315,47 +354,4 @@ fn sum_up(manifest: &CpuManifest, out: &Path, end: End) -> ExitCode {
         }
         End::Asked | End::Command(_) => ExitCode::SUCCESS,
     }
-}
-
-/// Which signal asked to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// SIGINT, as Ctrl-C sends it to every process of the terminal.
-    Interrupt,
-    /// SIGTERM, sent to this process alone.
-    Terminate,
-}
-
-/// The signals that end a recording.
-#[derive(Debug)]
-pub(crate) struct Signals {
-    interrupt: Option<Signal>,
-    terminate: Option<Signal>,
-}
-
-impl Signals {
-    fn listen() -> Self {
-        // Where no handler can be set the signal keeps its default action and ends the process.
-        Self {
-            interrupt: signal(SignalKind::interrupt()).ok(),
-            terminate: signal(SignalKind::terminate()).ok(),
-        }
-    }
-
-    /// Resolves at either of them.
-    pub(crate) async fn any(&mut self) -> Asked {
-        tokio::select! {
-            () = received(&mut self.interrupt) => Asked::Interrupt,
-            () = received(&mut self.terminate) => Asked::Terminate,
-        }
-    }
-}
-
-async fn received(signal: &mut Option<Signal>) {
-    if let Some(signal) = signal
-        && signal.recv().await.is_some()
-    {
-        return;
-    }
-    std::future::pending().await
 }
