@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use wattscribe_rules::engine::NamedWindow;
+use wattscribe_rules::rule::{From, Input, Over, Rule, RuleSet};
 use wattscribe_table::DerivedRow;
 
 use super::evaluation::{Evaluation, Sink};
@@ -89,11 +90,11 @@ fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
 }
 
 fn eval(args: &EvalArgs, given: &Given, line: &LiveLine) -> Result<(), Box<dyn Error>> {
-    let named = match &args.windows {
-        Some(file) => windows::read(file)?.into_iter().map(named_window).collect(),
-        None => Vec::new(),
-    };
+    let named = named(args, &given.rules)?;
     let source = Source::open(&args.run, &given.rules)?;
+    if source.is_csv() {
+        warn_of_readings(&given.rules);
+    }
     let processors = || thread::available_parallelism().map_or(1, NonZero::get);
     let evaluation = Evaluation {
         source: &source,
@@ -120,9 +121,52 @@ fn eval(args: &EvalArgs, given: &Given, line: &LiveLine) -> Result<(), Box<dyn E
     Ok(())
 }
 
-fn named_window(named: windows::NamedWindow) -> NamedWindow {
-    NamedWindow { name: named.name.into(), window: named.window }
+/// The windows of `over: named`: those of the file that is given, else the commands that were recorded around.
+fn named(args: &EvalArgs, rules: &RuleSet) -> Result<Vec<NamedWindow>, String> {
+    let is_named = |rule: &&Rule| rule.over() == Some(&Over::Named);
+    let recorded = args.run.join("windows.csv");
+    let file = match &args.windows {
+        Some(file) => file,
+        None if !rules.rules.iter().any(|rule| is_named(&rule)) => return Ok(Vec::new()),
+        None if recorded.is_file() => &recorded,
+        None => {
+            let names = rules.rules.iter().filter(is_named).map(|rule| rule.name.as_str());
+            let names: Vec<&str> = names.collect();
+            tracing::warn!(
+                "{}: over named windows, of which there are none: give a file with --windows",
+                names.join(", ")
+            );
+            return Ok(Vec::new());
+        }
+    };
+    let named = windows::read(file)?.into_iter();
+    Ok(named.map(|of| NamedWindow { name: of.name.into(), window: of.window }).collect())
 }
+
+/// Says which rules cannot have results over a CSV: those that need what it does not have, themselves or by a rule above.
+fn warn_of_readings(rules: &RuleSet) {
+    let mut lacks: Vec<bool> = Vec::new();
+    for rule in &rules.rules {
+        let is_lacking = |input: &&Input| match input.from {
+            From::Page => true,
+            From::Sockets => input.selector.metric == COUNTER,
+            From::Rule(place) => lacks.get(place).copied().unwrap_or_default(),
+        };
+        let is_lacking = rule.inputs().iter().any(is_lacking);
+        lacks.push(is_lacking);
+    }
+    let lacking = rules.rules.iter().zip(&lacks).filter(|(_, lacks)| **lacks);
+    let names: Vec<&str> = lacking.map(|(rule, _)| rule.name.as_str()).collect();
+    if !names.is_empty() {
+        tracing::warn!(
+            "a samples.csv has no readings of pages and no counters, so without all they take are {}",
+            names.join(", ")
+        );
+    }
+}
+
+/// The counter of sockets, which no CSV has.
+const COUNTER: &str = "cpu_energy_joules_total";
 
 /// Where rows are written to.
 pub(crate) trait Out: Sink {

@@ -1,7 +1,6 @@
 //! `wattscribe rules explain`: one result with all that went into it, and all that did not and why.
 
 use std::error::Error;
-use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -10,12 +9,13 @@ use std::sync::Arc;
 use std::thread;
 
 use clap::Args;
-use wattscribe_rules::engine::{Derived, Explanation, Found, LeftOut, NamedWindow, Part};
+use wattscribe_rules::engine::{Derived, NamedWindow};
 use wattscribe_rules::rule::{Over, Rule, RuleSet};
 use wattscribe_table::DerivedRow;
 
 use super::evaluation::{Evaluation, Question, Sink};
 use super::given::Given;
+use super::report;
 use super::source::Source;
 use crate::log::{LiveLine, chain};
 use crate::time::{parse_time, utc};
@@ -93,6 +93,13 @@ fn explain(args: &ExplainArgs, rules: &Arc<RuleSet>) -> Result<(), Box<dyn Error
     let at_us = time_of_result(rule, rules, &named, args.at)?;
     let reach_us = i64::try_from(rules.reach().as_micros())?;
     let source = Source::open(&args.run, rules)?;
+    if let Some(node) = &args.node
+        && !source.targets().any(|target| target == node)
+    {
+        let targets: Vec<&str> = source.targets().collect();
+        let expected = targets.join(", ");
+        return Err(format!("no target is called {node:?}, expected one of {expected}").into());
+    }
     let is_named = rule.over() == Some(&Over::Named);
     // A window that is named is settled when the recording ends, and by nothing before.
     let source = if is_named { source } else { source.until(at_us.saturating_add(reach_us))? };
@@ -110,12 +117,15 @@ fn explain(args: &ExplainArgs, rules: &Arc<RuleSet>) -> Result<(), Box<dyn Error
         key(&a.result).cmp(&key(&b.result))
     });
     if explanations.is_empty() {
-        let at = utc(at_us as f64 / 1e6);
-        return Err(format!("{} has no result at {at}", args.rule).into());
+        let (at, asked) = (utc(at_us as f64 / 1e6), utc(args.at));
+        let what = if rule.over().is_some() { "the window that ends at" } else { "the instant" };
+        return Err(
+            format!("{} has no result for {what} {at}, asked for {asked}", args.rule).into()
+        );
     }
     let mut text = String::new();
     for explanation in &explanations {
-        push(&mut text, rule, explanation);
+        report::push(&mut text, rule, explanation);
     }
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -151,93 +161,5 @@ fn time_of_result(
             })?;
             Ok((window.window.end_s() * 1e6).round() as i64)
         }
-    }
-}
-
-/// One result and its parts.
-fn push(text: &mut String, rule: &Rule, explanation: &Explanation) {
-    let Explanation { result, parts } = explanation;
-    let node = result.node.as_deref().map(|node| format!("node=\"{node}\""));
-    let labels = Some(&*result.labels).filter(|labels| !labels.is_empty()).map(str::to_owned);
-    let labels: Vec<String> = node.into_iter().chain(labels).collect();
-    let seconds = |us: i64| utc(us as f64 / 1e6);
-    let when = match result.start_us {
-        Some(start_us) => format!("from {} to {}", seconds(start_us), seconds(result.at_us)),
-        None => format!("at {}", seconds(result.at_us)),
-    };
-    let value = match (result.value, result.withheld) {
-        (Some(value), _) => format!("{value} {}", rule.unit),
-        (None, Some(reason)) => format!("withheld: {reason} ({})", result.state),
-        (None, None) => format!("withheld ({})", result.state),
-    };
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "{}{{{}}} {when}\n  {value}", rule.name, labels.join(","));
-    let _ = write!(
-        text,
-        "  {} of {} members, coverage {:.1} %",
-        result.members_reporting,
-        result.members_expected,
-        result.coverage * 100.0
-    );
-    if let Some(spread) = result.spread {
-        let _ = write!(text, ", spread {:.3} %", spread * 100.0);
-    }
-    if let (Some(low), Some(high)) = (result.low, result.high) {
-        let _ = write!(text, ", between {low} and {high}");
-    }
-    if let Some(counter) = result.counter {
-        let _ = write!(text, ", counter {counter}");
-    }
-    text.push('\n');
-    for part in parts {
-        let _ = writeln!(text, "    {}", line(part, result.at_us));
-    }
-}
-
-/// What a part gave, and why it does not count where it does not.
-fn line(part: &Part, at_us: i64) -> String {
-    let node = part.node.as_deref().map(|node| format!("node=\"{node}\""));
-    let labels = Some(&*part.labels).filter(|labels| !labels.is_empty()).map(str::to_owned);
-    let labels: Vec<String> = node.into_iter().chain(labels).collect();
-    let found = match part.found {
-        Found::NotYet => "not read yet: not expected".to_owned(),
-        Found::Reading { at_us: read_us, scrape, value, left_out } => {
-            let before_s = at_us.saturating_sub(read_us) as f64 / 1e6;
-            let value = number(value);
-            let because = left_out.map(|reason| format!(", left out: {}", words(reason)));
-            let because = because.unwrap_or_default();
-            if scrape == 0 && before_s > 1e9 {
-                format!("read before the tail of the recording{because}")
-            } else {
-                format!("{value}, {before_s:.3} s before, scrape {scrape}{because}")
-            }
-        }
-        Found::Result(value) => number(value),
-        Found::Window { value, bounds, covered_s, readings } => {
-            let bounds = bounds.map(|(low, high)| format!(", between {low} and {high}"));
-            let bounds = bounds.unwrap_or_default();
-            format!("{}{bounds}, {covered_s:.3} s covered, {readings} readings", number(value))
-        }
-        Found::Unknown => "never gave a page: it may be a node with anything".to_owned(),
-    };
-    format!("{}{{{}}}  {found}", part.metric, labels.join(","))
-}
-
-fn number(value: Result<f64, wattscribe_rules::State>) -> String {
-    match value {
-        Ok(number) => format!("{number}"),
-        Err(state) => format!("no number ({state})"),
-    }
-}
-
-fn words(reason: LeftOut) -> String {
-    match reason {
-        LeftOut::Stale => "older than look_back".to_owned(),
-        LeftOut::ScrapeFailed => "a later scrape failed".to_owned(),
-        LeftOut::NotOnPage => "a later page lacks it".to_owned(),
-        LeftOut::Twice => "its page has two readings of this member".to_owned(),
-        LeftOut::Withheld(state) => format!("it came as {state}"),
-        LeftOut::NoNumber => "no number that can be".to_owned(),
-        LeftOut::Superseded => "a later scrape has the member's reading".to_owned(),
     }
 }

@@ -11,6 +11,7 @@ mod given;
 mod pace;
 mod parts;
 mod print;
+mod report;
 mod shard;
 mod source;
 mod summary;

@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use wattscribe_table::{DerivedRow, Row, Simulated, write_part};
@@ -21,8 +22,13 @@ impl Parts {
         fs::create_dir_all(out)
             .map_err(|error| format!("cannot create {}: {error}", out.display()))?;
         // What a recorder wrote, or another evaluation, is not mixed with this one.
-        fs::create_dir(&directory)
-            .map_err(|error| format!("cannot create {}: {error}", directory.display()))?;
+        fs::create_dir(&directory).map_err(|error| {
+            let remedy = match error.kind() {
+                ErrorKind::AlreadyExists => "; remove it, or give another --out",
+                _ => "",
+            };
+            format!("cannot create {}: {error}{remedy}", directory.display())
+        })?;
         Ok(Parts { directory })
     }
 }

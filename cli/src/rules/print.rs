@@ -28,7 +28,7 @@ fn sorted(mut rows: Vec<DerivedRow>) -> Vec<DerivedRow> {
 struct Printed<'a> {
     timestamp_unix: f64,
     start_unix: Option<f64>,
-    window: Option<&'a str>,
+    window_name: Option<&'a str>,
     rule: &'a str,
     node: Option<&'a str>,
     labels: &'a str,
@@ -54,7 +54,7 @@ impl<'a> Printed<'a> {
         Printed {
             timestamp_unix: seconds(row.timestamp_us),
             start_unix: row.start_us.map(seconds),
-            window: row.window.as_deref(),
+            window_name: row.window.as_deref(),
             rule: &row.rule,
             node: row.node.as_deref(),
             labels: &row.labels,
@@ -182,7 +182,7 @@ mod tests {
             )
         };
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        assert!(lines[0].starts_with("timestamp_unix,start_unix,window,rule,"), "{text}");
+        assert!(lines[0].starts_with("timestamp_unix,start_unix,window_name,rule,"), "{text}");
         assert_eq!(
             lines[1..],
             [line("1.0", "c"), line("2.5", "a"), line("2.5", "b"), line("3.0", "a")]

@@ -74,6 +74,11 @@ impl Source {
         }
     }
 
+    /// Whether it is a CSV, which has sockets alone.
+    pub(crate) fn is_csv(&self) -> bool {
+        matches!(self.kind, Kind::Csv { .. })
+    }
+
     /// Whether all of it counts as simulated, whatever its rows say.
     pub(crate) fn is_simulated(&self) -> bool {
         matches!(self.kind, Kind::Csv { is_simulated: true, .. })

@@ -80,16 +80,17 @@ impl Summary {
             writeln!(out, "{} results from {from} to {to}", self.rows())?;
         }
         let rules = &self.rules.rules;
-        let wide = rules.iter().map(|rule| rule.name.len()).max().unwrap_or_default();
+        let with = rules.iter().filter(|rule| self.counts.contains_key(&rule.name));
+        let wide = with.map(|rule| rule.name.len()).max().unwrap_or_default();
         writeln!(
             out,
             "{:<wide$}  {:>10}  {:>10}  {:>14}  {:>14}  unit  withheld",
             "rule", "results", "with value", "least", "greatest"
         )?;
-        let mut without = Vec::new();
+        let mut without = 0;
         for rule in rules {
             let Some(count) = self.counts.get(&rule.name) else {
-                without.push(rule.name.as_str());
+                without += 1;
                 continue;
             };
             let [least, greatest] = match count.range {
@@ -107,8 +108,9 @@ impl Summary {
             );
             writeln!(out, "{}", line.trim_end())?;
         }
-        if !without.is_empty() {
-            writeln!(out, "without any result: {}", without.join(", "))?;
+        if without > 0 {
+            let rules = if without == 1 { "1 rule is" } else { &format!("{without} rules are") };
+            writeln!(out, "{rules} left out, without any result")?;
         }
         Ok(())
     }

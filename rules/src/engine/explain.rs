@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::engine::bench::{Bench, Span, judge, result};
 use crate::engine::derived::Derived;
 use crate::engine::group::{Group, Member, Source};
-use crate::engine::outcome::Given;
+use crate::engine::outcome::{Given, is_of_one_member};
 use crate::engine::series::LeftOut;
 use crate::engine::stream::Measured;
 use crate::state::State;
@@ -16,7 +16,8 @@ use crate::state::State;
 pub struct Explanation {
     /// The result.
     pub result: Derived,
-    /// Every series and every result of another rule that is a member, input by input and in the order of members.
+    /// Every series and every result of another rule that is a member, input by input and in the order of members; behind
+    /// those of an input, what is wrong with their number.
     pub parts: Vec<Part>,
 }
 
@@ -64,6 +65,15 @@ pub enum Found {
         covered_s: f64,
         /// Readings with a number in the window.
         readings: u64,
+        /// Whether a counter began anew in it.
+        restarted: bool,
+    },
+    /// The input has no member in this group that is expected.
+    NoMember,
+    /// The input has several, and the function takes one.
+    TooMany {
+        /// How many are expected.
+        members: usize,
     },
     /// A target that never gave a page: it may be a node with anything.
     Unknown,
@@ -108,6 +118,17 @@ impl Bench<'_> {
                     parts.push(Part { input, metric, node: member.node.clone(), labels, found });
                 }
             }
+            let expected = of.iter().filter(|member| self.is_expected(member)).count();
+            let found = match expected {
+                // A target that may have one stands there already.
+                0 if input > 0 || self.round.unknown == 0 => Found::NoMember,
+                members @ 2.. if is_of_one_member(&self.rule.function) => {
+                    Found::TooMany { members }
+                }
+                _ => continue,
+            };
+            let metric = taken.selector.metric.as_str().into();
+            parts.push(Part { input, metric, node: None, labels: "".into(), found });
         }
         parts
     }
@@ -124,8 +145,8 @@ impl Bench<'_> {
             return Found::NotYet;
         }
         if let Some(Measured { given, readings }) = measured {
-            let Given { value, bounds, covered: covered_s, .. } = given;
-            return Found::Window { value, bounds, covered_s, readings };
+            let Given { value, bounds, covered: covered_s, restarted } = given;
+            return Found::Window { value, bounds, covered_s, readings, restarted };
         }
         let Some(seen) = self.seen(source) else {
             let given = result(self.above, source, nth);

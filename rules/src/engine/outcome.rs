@@ -189,7 +189,8 @@ fn is_enough(rule: &Rule, inputs: &[Vec<Given>], expected: usize, reporting: usi
     reporting >= required.max(1)
 }
 
-const fn is_of_one_member(function: &Function) -> bool {
+/// Whether a function takes one member of each input.
+pub(super) const fn is_of_one_member(function: &Function) -> bool {
     match function {
         Function::Quantile { .. } | Function::Check { .. } => true,
         Function::Max { over, .. } | Function::Min { over, .. } => over.is_some(),
