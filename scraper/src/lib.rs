@@ -24,6 +24,7 @@ pub mod poll;
 pub mod power_page;
 pub mod reading_time;
 pub mod record;
+mod results;
 pub mod schedule;
 pub mod status;
 pub mod target;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wattscribe_rules::engine::TargetId;
-use wattscribe_rules::rule::RuleSet;
+use wattscribe_rules::rule::{RuleSet, Timing};
 use wattscribe_table::{
     DerivedRows, FleetRules, ReadError, RuleMember, RuleRecord, RunReader, RunTail, ScrapeRecord,
     TargetPiece, TargetRules,
@@ -167,6 +167,11 @@ impl LiveRules {
         let (progress, since_us) = (target.rules.progress(), target.rules.simulated_since_us());
         fleet.take(target.id, &results, progress, since_us);
         out.derived.extend(fleet.derived(*fleet_recorded_us));
+    }
+
+    /// When rules are evaluated.
+    pub fn timing(&self) -> Timing {
+        self.rules.timing
     }
 
     /// Whether the tail is still being taken in.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{self, error::TryRecvError};
-use wattscribe_table::{RuleRecord, RunError, RunWriter, ScrapeRecord};
+use wattscribe_table::{RunError, RunWriter};
 
 use crate::digest::Batch;
 use crate::live_rules::LiveRules;
 use crate::newest::Newest;
+use crate::results::Results;
 use crate::status::Status;
 
 /// What was written is durable after this at the latest, whatever happens to the machine.
@@ -20,12 +21,6 @@ const ROTATE_EVERY: Duration = Duration::from_secs(600);
 
 /// How long the thread rests when nothing waits. Well under [`SYNC_EVERY`].
 const REST: Duration = Duration::from_millis(20);
-
-/// Results that wait for one record of the journal: some megabytes of the 64 that a record holds.
-const RESULTS_PER_RECORD: usize = 16 * 1024;
-
-/// Results that may wait while the disk takes none: some hundred megabytes.
-const RESULTS_WAITING_MAX: usize = 1 << 20;
 
 /// Writes until all senders are gone. Hands the run back to be closed.
 ///
@@ -56,11 +51,12 @@ pub fn write(
                 } else {
                     status.take_dropped(&target);
                 }
-                if results.are_many() {
-                    results.write(&mut run);
-                }
             }
-            Err(TryRecvError::Empty) if results.are_behind() => results.catch_up(),
+            // Rules come when no scrape waits: files give their results anew, and nothing gives a scrape anew.
+            Err(TryRecvError::Empty) if results.are_behind() => {
+                results.catch_up();
+                is_dirty |= results.write_many(&mut run);
+            }
             Err(TryRecvError::Empty) => {
                 is_dirty |= results.write(&mut run);
                 std::thread::sleep(REST);
@@ -86,119 +82,20 @@ pub fn write(
     }
 }
 
-/// The rules of a recording, where it has any, on their way to the run.
-struct Results {
-    rules: Option<(LiveRules, Arc<Newest>)>,
-    disk: Disk,
-}
-
-impl Results {
-    fn new(rules: Option<(LiveRules, Arc<Newest>)>) -> Self {
-        Self { rules, disk: Disk::new("cannot record results of rules: tried again") }
-    }
-
-    fn take(&mut self, record: ScrapeRecord) {
-        if let Some((rules, _)) = &mut self.rules {
-            rules.take(record);
-        }
-    }
-
-    fn are_many(&mut self) -> bool {
-        let rules = self.rules.as_mut();
-        rules.is_some_and(|(rules, _)| rules.out().derived.len() >= RESULTS_PER_RECORD)
-    }
-
-    fn are_behind(&self) -> bool {
-        self.rules.as_ref().is_some_and(|(rules, _)| rules.is_behind())
-    }
-
-    /// Takes in a piece of the recording that is continued.
-    fn catch_up(&mut self) {
-        if let Some((rules, _)) = &mut self.rules
-            && let Err(error) = rules.catch_up()
-        {
-            tracing::warn!(%error, "rules go on without what cannot be read");
-        }
-    }
-
-    /// Writes what there is. Returns whether that was anything.
-    fn write(&mut self, run: &mut RunWriter) -> bool {
-        let Some((rules, newest)) = &mut self.rules else { return false };
-        let mut has_written = false;
-        while !rules.out().is_empty() {
-            rules.note_progress();
-            let record = first_of(rules.out());
-            if self.disk.took(run.append_rules(&record)).is_none() {
-                put_back(rules.out(), record);
-                break;
-            }
-            newest.take(record.derived);
-            has_written = true;
-        }
-        if rules.out().derived.len() > RESULTS_WAITING_MAX {
-            tracing::error!(
-                "results of rules are dropped: `wattscribe rules eval` makes them anew"
-            );
-            *rules.out() = RuleRecord::default();
-        }
-        has_written
-    }
-
-    /// Writes how far the rules came, where no result said so.
-    fn write_progress(&mut self, run: &mut RunWriter) {
-        self.write(run);
-        let Some((rules, _)) = &mut self.rules else { return };
-        if rules.out().is_empty() {
-            rules.note_progress();
-            let record = std::mem::take(rules.out());
-            // It is worth nothing but time when a recording goes on.
-            let _ = self.disk.took(run.append_rules(&record));
-        }
-    }
-
-    /// Takes in what is left, and writes what the last scrapes settle by being the last.
-    fn finish(&mut self, run: &mut RunWriter) {
-        while self.are_behind() {
-            self.catch_up();
-        }
-        if let Some((rules, _)) = &mut self.rules {
-            rules.finish();
-        }
-        self.write_progress(run);
-    }
-}
-
-/// Takes out what fits into one record.
-fn first_of(out: &mut RuleRecord) -> RuleRecord {
-    let rest = out.derived.split_off(out.derived.len().min(RESULTS_PER_RECORD));
-    RuleRecord {
-        // Only the last says how far the rules came.
-        until_us: out.until_us.take().filter(|_| rest.is_empty()),
-        derived: std::mem::replace(&mut out.derived, rest),
-        members: std::mem::take(&mut out.members),
-    }
-}
-
-fn put_back(out: &mut RuleRecord, mut first: RuleRecord) {
-    first.derived.append(&mut out.derived);
-    first.members.append(&mut out.members);
-    *out = first;
-}
-
 /// Whether the disk does one thing that is asked of it: said when it begins to refuse, and when it no
 /// longer does.
 #[derive(Debug)]
-struct Disk {
+pub(crate) struct Disk {
     trouble: &'static str,
     refuses: bool,
 }
 
 impl Disk {
-    fn new(trouble: &'static str) -> Self {
+    pub(crate) fn new(trouble: &'static str) -> Self {
         Self { trouble, refuses: false }
     }
 
-    fn took<T>(&mut self, outcome: Result<T, RunError>) -> Option<T> {
+    pub(crate) fn took<T>(&mut self, outcome: Result<T, RunError>) -> Option<T> {
         match &outcome {
             Ok(_) if self.refuses => tracing::info!("no longer: {}", self.trouble),
             Err(error) if !self.refuses => {

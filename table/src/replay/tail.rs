@@ -93,9 +93,10 @@ impl RunTail {
         }
         for row in run.rows_since::<DerivedTime>("timestamp", from_us)? {
             let DerivedTime { timestamp_us, start_us, node } = row?;
-            let settled_us = rules.timing.settled_us(timestamp_us, start_us.is_some());
-            let last_us = tail.recorded_us.entry(node).or_insert(i64::MIN);
-            *last_us = settled_us.max(*last_us);
+            // The rules may be others by now, with a longer gap: no instant is settled that no scrape had reached.
+            let settled_us = rules.timing.settled_us(timestamp_us, start_us.is_some()).min(last_us);
+            let recorded_us = tail.recorded_us.entry(node).or_insert(i64::MIN);
+            *recorded_us = settled_us.max(*recorded_us);
         }
         tail.find_paged(&all, targets)?;
         Ok(Some(tail))
