@@ -11,8 +11,8 @@ table! {
         timestamp_us: i64 as Time("timestamp"),
         /// The start of the window in the same unit; `None` for an instant.
         start_us: Option<i64> as Time("start"),
-        /// The name of a window that has one.
-        window: Option<String>,
+        /// The name of a window that has one. `window` alone is a word of SQL, which would have to be quoted everywhere.
+        window: Option<String> as Plain("window_name"),
         /// The name of the rule.
         rule: String,
         /// The node, unless the result is of the fleet.
