@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::given::{Given, GivenError};
+use super::given::Given;
 
 /// What the operator typed.
 #[derive(Debug, Args)]
@@ -16,7 +16,7 @@ pub(crate) struct CheckArgs {
     file: PathBuf,
 }
 
-/// Runs the command. Exit code 1 when the file is refused, 2 when it cannot be read.
+/// Runs the command. Exit code 2 when the file is refused or cannot be read, as every command has it.
 pub(crate) fn run(args: &CheckArgs) -> ExitCode {
     let (text, code) = match Given::file(&args.file) {
         Ok(given) => {
@@ -24,8 +24,7 @@ pub(crate) fn run(args: &CheckArgs) -> ExitCode {
             let rules = if count == 1 { "rule" } else { "rules" };
             (format!("{}: {count} {rules}", args.file.display()), ExitCode::SUCCESS)
         }
-        Err(error @ GivenError::Refused(_)) => (error.to_string(), ExitCode::FAILURE),
-        Err(error @ GivenError::Unreadable { .. }) => (error.to_string(), ExitCode::from(2)),
+        Err(error) => (error.to_string(), ExitCode::from(2)),
     };
     let written = if code == ExitCode::SUCCESS {
         writeln!(io::stdout(), "{text}")

@@ -159,7 +159,7 @@ fn warn_of_readings(rules: &RuleSet) {
     let names: Vec<&str> = lacking.map(|(rule, _)| rule.name.as_str()).collect();
     if !names.is_empty() {
         tracing::warn!(
-            "a samples.csv has no readings of pages and no counters, so without all they take are {}",
+            "a samples.csv has no readings of pages and no counters, so without all that they take are {}",
             names.join(", ")
         );
     }

@@ -48,15 +48,13 @@ enum ExportError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Runs the command. Exit code 1 when the rules are refused or nothing can be written, 2 when what was typed makes no
+/// Runs the command. Exit code 1 when nothing can be written, 2 when the rules are refused or what was typed makes no
 /// sense.
 pub(crate) fn run(args: &ExportArgs) -> ExitCode {
     let Err(error) = write(args) else { return ExitCode::SUCCESS };
     let code = match error {
-        ExportError::Rules(GivenError::Unreadable { .. }) | ExportError::Options(_) => {
-            ExitCode::from(2)
-        }
-        ExportError::Rules(GivenError::Refused(_)) | ExportError::Write { .. } => ExitCode::FAILURE,
+        ExportError::Rules(_) | ExportError::Options(_) => ExitCode::from(2),
+        ExportError::Write { .. } => ExitCode::FAILURE,
     };
     // Whoever closes the pipe knows the answer by the exit code.
     drop(io::Write::write_all(&mut io::stderr(), format!("{error}\n").as_bytes()));

@@ -182,7 +182,15 @@ fn foreign(span: Span, found: &'static str, expected: &'static str) -> RuleError
 fn not_yaml(error: &ScanError) -> RuleError {
     let at = error.marker();
     let place = Place { line: at.line().max(1), column: at.col() + 1 };
-    RuleError { place, fault: Fault::Yaml(error.info().to_owned()) }
+    // What stands there most often is the brace of a selector, which begins a map in a list of this form.
+    let fault = match error.info() {
+        info if info.starts_with("while parsing a flow sequence") => Fault::Foreign {
+            found: "neither \",\" nor \"]\" in a list",
+            expected: "one of them; quote a selector inside [ ]",
+        },
+        info => Fault::Yaml(info.to_owned()),
+    };
+    RuleError { place, fault }
 }
 
 #[cfg(test)]
@@ -216,6 +224,22 @@ mod tests {
         for (input, text, place, inner) in cases {
             let found = texts(&parse(input).unwrap());
             assert_eq!(found, [((*text).to_owned(), *place, *inner)], "{input:?}");
+        }
+    }
+
+    #[test]
+    fn a_selector_in_brackets_wants_quotes() {
+        let hint =
+            "neither \",\" nor \"]\" in a list, expected one of them; quote a selector inside [ ]";
+        let cases = [
+            ("of: [a{b=\"c\"}]", Some("line 1, column 7")),
+            ("of: [a, b{c=~\"d\", e=\"f\"}]", Some("line 1, column 10")),
+            ("of: ['a{b=\"c\"}']", None),
+            ("of: a{b=\"c\"}", None),
+        ];
+        for (input, place) in cases {
+            let found = parse(input).err().map(|error| error.to_string());
+            assert_eq!(found, place.map(|place| format!("{place}: {hint}")), "{input}");
         }
     }
 
