@@ -163,6 +163,49 @@ fn what_cannot_be_written_says_why() {
 }
 
 #[test]
+fn readings_that_a_window_needs() {
+    // By window and scrape interval in ms: with half of the window asked for, nothing asked for, and all of it; last for a
+    // comparison with a counter.
+    let cases = [
+        ("10s", 5_000, [2, 2, 2, 2]),
+        ("10s", 4_000, [2, 2, 2, 2]),
+        ("1m", 30_000, [2, 2, 2, 2]),
+        ("1m", 24_000, [2, 2, 2, 2]),
+        ("1m", 20_000, [2, 3, 3, 2]),
+        ("1m", 17_000, [2, 3, 3, 2]),
+        ("1m", 15_000, [2, 4, 4, 3]),
+        ("1m", 12_000, [3, 5, 5, 4]),
+        ("1m", 10_000, [3, 6, 6, 5]),
+        ("1m", 7_000, [5, 8, 8, 7]),
+        ("1m", 6_000, [5, 9, 10, 9]),
+        ("1m", 5_000, [6, 11, 12, 11]),
+        ("1m", 1_000, [30, 54, 60, 59]),
+        ("15s", 100, [75, 135, 150, 149]),
+    ];
+    for (length, interval_ms, expected) in cases {
+        let options =
+            Options { scrape_interval: Duration::from_millis(interval_ms), ..Options::default() };
+        let integrate = "function: integrate, of: feed_watts";
+        let forms = [
+            format!("{integrate}, withhold: {{coverage_below: 50%}}"),
+            integrate.to_owned(),
+            format!("{integrate}, withhold: {{coverage_below: 100%}}"),
+            "function: check, of: feed_watts, against: feed_joules_total".to_owned(),
+        ];
+        let found = forms.map(|form| {
+            let rule = format!(
+                "  - {{name: a:b:c, {form}, over: {{every: {length}}}, by: [node], boundary: node, unit: J}}\n"
+            );
+            let text = exported(&rule, &options);
+            let power = expression(&text, &format!("series:feed_watts:integrate{length}"));
+            let (_, count) = power.split_once(&format!("[{length}]) >= ")).unwrap();
+            count.split_once(' ').unwrap().0.parse::<u64>().unwrap()
+        });
+        assert_eq!(found, expected, "{length}, {interval_ms} ms");
+    }
+}
+
+#[test]
 fn options_that_make_no_sense() {
     let of = |change: fn(&mut Options)| {
         let mut options = Options::default();

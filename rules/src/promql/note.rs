@@ -93,9 +93,12 @@ fn differences(rule: &Rule, set: &RuleSet, options: &Options) -> Vec<String> {
     ));
     if gathers != Gathers::Gain {
         lines.push(format!(
-            "Withheld where fewer than {} readings of a series are in the window{}; Wattscribe has what is covered, and its coverage.",
+            "Withheld where fewer than {} readings of a series are in the window{}; Wattscribe has what is covered, and its coverage. \
+             Readings are counted and not the time between them: of the window up to {step} more may be open than is asked for, and \
+             up to {} where scrapes fall on its edges. A scrape that is late past an edge is missing in its window.",
             windows.readings_min,
-            if input.zero_is_missing { ", or one of them is zero" } else { "" }
+            if input.zero_is_missing { ", or one of them is zero" } else { "" },
+            text(windows.step * 2)
         ));
     }
     lines.extend(match gathers {
@@ -120,10 +123,11 @@ fn differences(rule: &Rule, set: &RuleSet, options: &Options) -> Vec<String> {
         }
     });
     if let Function::Check { .. } = rule.function {
-        lines.push(
-            "Compared with 5 % of the counter. Wattscribe adds what the readings leave open between them, and so withholds less."
-                .to_owned(),
-        );
+        lines.push(format!(
+            "Compared with 5 % of the counter. Wattscribe adds what the readings leave open between them, and so withholds less. The \
+             counter is that of the last scrape before each edge: where {step} do not divide {length}, it is of up to {step} more or \
+             less than the window."
+        ));
     }
     lines
 }

@@ -11,6 +11,12 @@ use crate::rule::{Function, Input, Over, Rule, duration};
 /// coverage stands beside a value of Prometheus.
 pub(super) const COVERED_MIN: f64 = 0.9;
 
+/// One reading is a power at a moment and says nothing of a window: there is no time between it and another.
+const READINGS_MIN: f64 = 2.0;
+
+/// What doubles add to a whole number of readings.
+const ROUNDING: f64 = 1e-9;
+
 /// What a series gives over a window.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Gathers {
@@ -69,14 +75,9 @@ impl Windows {
     /// Those of a rule whose readings are so far apart.
     pub(super) fn of(rule: &Rule, step: Duration, gap: Duration) -> Option<Windows> {
         let Some(Over::Aligned { every, length }) = rule.over().copied() else { return None };
-        let steps = length.as_secs_f64() / step.as_secs_f64();
-        let readings_min = match rule.function {
-            // What is compared with a counter is covered from edge to edge: all readings, but one that an edge may cost.
-            Function::Check { .. } => steps.floor() - 1.0,
-            _ => (rule.withhold.coverage_below.unwrap_or(COVERED_MIN) * steps).floor(),
-        };
         let edge_ms = (step.as_millis() as u64).saturating_mul(11).div_ceil(10);
-        let (edge, readings_min) = (Duration::from_millis(edge_ms), (readings_min as u64).max(1));
+        let edge = Duration::from_millis(edge_ms);
+        let readings_min = readings_min(rule, length.div_duration_f64(step));
         Some(Windows { every, length, step, gap, edge, readings_min })
     }
 
@@ -129,4 +130,16 @@ impl Windows {
         }
         text
     }
+}
+
+/// How many readings a window of so many steps needs. It is never more than every window has of a series that misses none:
+/// where steps do not divide a window, some windows have one more than others.
+fn readings_min(rule: &Rule, steps: f64) -> u64 {
+    let whole = (steps + ROUNDING).floor();
+    let wanted = match rule.function {
+        // What is compared with a counter is covered from edge to edge: all readings, but one that an edge may cost.
+        Function::Check { .. } => whole - 1.0,
+        _ => (rule.withhold.coverage_below.unwrap_or(COVERED_MIN) * steps - ROUNDING).ceil(),
+    };
+    wanted.min(whole).max(READINGS_MIN) as u64
 }

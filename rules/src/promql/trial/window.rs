@@ -1,5 +1,6 @@
 //! How far a result of a window may be from the engine's, by the very readings that went into it.
 
+use crate::energy::COUNTER_DISAGREEMENT_MAX;
 use crate::engine::{Derived, Withheld};
 use crate::promql::over_time::{Gathers, Windows};
 use crate::rule::{From, Input, Require, Rule};
@@ -50,11 +51,7 @@ impl Trial<'_> {
         }
         match result.value {
             // Energies that a counter nearly contradicts are judged by bounds that Prometheus does not have.
-            Some(value)
-                if result
-                    .counter
-                    .is_some_and(|counter| (value - counter).abs() > 0.04 * counter) =>
-            {
+            Some(_) if result.counter.is_some() && !self.is_confirmed(rule, result) => {
                 Compared::Not
             }
             Some(value) => Compared::Within(value, most + value.abs() * super::ROUNDING),
@@ -63,6 +60,34 @@ impl Trial<'_> {
             None if result.withheld == Some(Withheld::Coverage) => Compared::Not,
             None => Compared::Absent,
         }
+    }
+
+    /// Whether power and counter of a check agree as Prometheus has them: the mean of the readings, with that on the first
+    /// edge or without it, and the counter at the last scrapes before the edges.
+    fn is_confirmed(&self, rule: &Rule, result: &Derived) -> bool {
+        let [power, counter] = rule.inputs()[..] else { return false };
+        let start_s = result.start_us.unwrap_or_default() as f64 / 1e6;
+        let end_s = result.at_us as f64 / 1e6;
+        let before = |readings: &Readings, edge_s: f64| {
+            readings
+                .iter()
+                .rfind(|(at_s, _)| *at_s <= edge_s)
+                .map_or(f64::NAN, |(_, joules)| *joules)
+        };
+        let gains = self.readings(rule, counter, result);
+        let gain_j: f64 = gains.iter().map(|of| before(of, end_s) - before(of, start_s)).sum();
+        let powers = self.readings(rule, power, result);
+        [true, false].into_iter().all(|is_closed| {
+            let is_here =
+                |at_s: f64| at_s <= end_s && (at_s > start_s || is_closed && at_s == start_s);
+            let mean_w = |readings: &Readings| {
+                let each =
+                    readings.iter().filter(|(at_s, _)| is_here(*at_s)).map(|(_, watts)| *watts);
+                each.clone().sum::<f64>() / each.count() as f64
+            };
+            let energy_j = powers.iter().map(mean_w).sum::<f64>() * (end_s - start_s);
+            (energy_j - gain_j).abs() <= COUNTER_DISAGREEMENT_MAX * (1.0 - super::ROUNDING) * gain_j
+        })
     }
 
     /// A sum of results of windows: as far off as they are together.
@@ -134,7 +159,7 @@ enum Part {
     Most(f64),
     /// It has so few readings that it does not count.
     Few,
-    /// Its counter began anew where one of the two looks and the other does not.
+    /// It counts or not by what only one of the two sees: where a counter began anew, or a reading on the first edge.
     Open,
 }
 
@@ -159,8 +184,13 @@ fn part(readings: &Readings, windows: &Windows, gathers: Gathers, result: &Deriv
             () => Part::Most(2.0 * most * (age_s / step_s)),
         };
     }
+    // Ranges are closed up to Prometheus 2, and open at their beginning from 3 on.
+    let at_start = usize::from(readings.iter().any(|(at_s, _)| *at_s == start_s));
     if (here.len() as u64) < windows.readings_min {
         return Part::Few;
+    }
+    if ((here.len() - at_start) as u64) < windows.readings_min {
+        return Part::Open;
     }
     // A closed range has the readings at both edges.
     let missing = ((end_s - start_s) / step_s).floor() + 1.0 - here.len() as f64;
