@@ -146,8 +146,8 @@ fn the_terminal_shows_how_it_stands_until_ctrl_c() {
     // Ctrl-C goes to the command as well, and the recorder ends as the command did.
     let out = folder.path().join("around");
     let mut command = nodes.record(&out);
-    command.args(["--", "sleep", "60"]);
-    let (shown, code) = on_terminal(&command, "watts 194.8").unwrap();
+    command.args(["--", "sh", "-c", "echo begun; exec sleep 60"]);
+    let (shown, code) = on_terminal(&command, "begun").unwrap();
     assert_eq!(code, 128 + 2, "{shown}");
-    check_window(&out, "sleep 60");
+    check_window(&out, "sh -c echo begun; exec sleep 60");
 }

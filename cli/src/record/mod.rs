@@ -288,7 +288,8 @@ async fn around(
     };
     tokio::select! {
         () = ready => {}
-        _ = signals.any() => return (End::Asked, None),
+        // The command was never run: nobody may take that for its success.
+        asked = signals.any() => return (End::Command(asked.exit_code()), None),
     }
     let start_s = recording.now_s();
     match command::run(argv, signals).await {

@@ -11,6 +11,16 @@ pub(crate) enum Asked {
     Terminate,
 }
 
+impl Asked {
+    /// What a shell gives for a process that the signal ended.
+    pub(crate) fn exit_code(self) -> u8 {
+        match self {
+            Self::Interrupt => 128 + 2,
+            Self::Terminate => 128 + 15,
+        }
+    }
+}
+
 /// The signals that end a recording.
 #[derive(Debug)]
 pub(crate) struct Signals {
