@@ -10,7 +10,7 @@ use std::process::Command;
 use wattscribe_rules::State;
 use wattscribe_table::{CpuSample, CsvVersion, PartWriter, Simulated, csv_header, csv_rows};
 
-use crate::process::{Process, program, python};
+use crate::process::{Process, Ran, program, python};
 
 const NODES: u32 = 50;
 const SOCKETS: u32 = 2;
@@ -68,7 +68,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
 
 /// Runs to the end; prints and returns the seconds.
 fn time(name: &str, command: &mut Command) -> Result<f64, Box<dyn Error>> {
-    let (took, most_kib) = Process::start(command)?.finish()?;
+    let Ran { took, most_kib, .. } = Process::start(command)?.finish()?;
     println!("  {name:<28} {:>7.2} s, at most {} MiB", took.as_secs_f64(), most_kib / 1024);
     Ok(took.as_secs_f64())
 }

@@ -49,21 +49,42 @@ impl Process {
         line.split_whitespace().nth(1)?.parse().ok()
     }
 
-    /// Waits for the end. The wall time and the greatest memory seen, in KiB.
-    pub(crate) fn finish(mut self) -> Result<(Duration, u64), Box<dyn Error>> {
+    /// Waits for the end.
+    pub(crate) fn finish(mut self) -> Result<Ran, Box<dyn Error>> {
         let start = Instant::now();
-        let mut most_kib = 0;
+        let (mut most_kib, mut cpu) = (0, Duration::ZERO);
         loop {
             most_kib = self.memory_kib("VmHWM").unwrap_or(0).max(most_kib);
+            cpu = self.cpu_of_all().unwrap_or_default().max(cpu);
             if let Some(status) = self.0.try_wait()? {
                 if !status.success() {
                     return Err(format!("ended with {status}").into());
                 }
-                return Ok((start.elapsed(), most_kib));
+                return Ok(Ran { took: start.elapsed(), cpu, most_kib });
             }
             thread::sleep(Duration::from_millis(2));
         }
     }
+
+    /// CPU time of all threads, also of those that have ended, to a hundredth of a second (proc_pid_stat(5)).
+    fn cpu_of_all(&self) -> Option<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).ok()?;
+        // The name before them may hold anything, and ends with the last bracket.
+        let (_, fields) = stat.rsplit_once(')')?;
+        let ticks =
+            fields.split_whitespace().skip(11).take(2).map(|field| field.parse::<u64>().ok());
+        Some(Duration::from_millis(ticks.sum::<Option<u64>>()? * 10))
+    }
+}
+
+/// What a program took.
+pub(crate) struct Ran {
+    /// From its start to its end.
+    pub(crate) took: Duration,
+    /// CPU time of all its threads.
+    pub(crate) cpu: Duration,
+    /// The greatest memory seen, in KiB.
+    pub(crate) most_kib: u64,
 }
 
 impl Drop for Process {
