@@ -115,16 +115,20 @@ fn offline() -> Result<(), Box<dyn Error>> {
     let rows = write(&run)?;
     println!("offline: the same fleet, {SECONDS} seconds, {rows} rows of Parquet");
     let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
-    let mut command = Command::new(program("wattscribe")?);
-    command.args(["rules", "eval"]).arg(&run).arg("--out").arg(&ours);
-    let ours = time("wattscribe rules eval", rows, &mut command)?;
+    let eval = || -> Result<Command, Box<dyn Error>> {
+        let mut command = Command::new(program("wattscribe")?);
+        command.args(["rules", "eval"]).arg(&run);
+        Ok(command)
+    };
+    time("eval, a summary alone", rows, &mut eval()?)?;
+    let ours = time("eval, into Parquet", rows, eval()?.arg("--out").arg(&ours))?;
     let Some(python) = python() else {
         println!("  DuckDB: skipped (no Python environment; scripts/test makes it)");
         return Ok(());
     };
     let mut command = Command::new(&python);
     command.args(["-c", DUCKDB]).arg(&run).arg(&theirs);
-    let theirs = time("DuckDB, by hand", rows, &mut command)?;
+    let theirs = time("DuckDB, into Parquet", rows, &mut command)?;
     let ratio = |of: fn(&Ran) -> f64| of(&ours) / of(&theirs);
     println!(
         "  ours by DuckDB: time {:.2}, CPU {:.2}, memory {:.2}",
