@@ -1,6 +1,7 @@
 //! The rules that a command is given: a file, those beside a recording, or the built-in ones.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,7 @@ impl Given {
     /// Reads a file.
     pub(crate) fn file(path: &Path) -> Result<Given, GivenError> {
         let unreadable = |source| GivenError::Unreadable { path: path.to_owned(), source };
-        let text = fs::read_to_string(path).map_err(unreadable)?;
+        let text = text(path).map_err(unreadable)?;
         let rules = rule::read(&text).map_err(|errors| {
             let line = |error| format!("{}: {error}", path.display());
             GivenError::Refused(errors.iter().map(line).collect())
@@ -82,6 +83,16 @@ impl Given {
             None => Ok(Given::builtin_for(interval(run).unwrap_or_default())),
         }
     }
+}
+
+/// The text of a file, up to one byte more than a rule file has: reading says then that it is too long.
+fn text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(rule::BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > rule::BYTES_MAX {
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// The interval of a recording, where its manifest has one.

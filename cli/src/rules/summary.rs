@@ -94,7 +94,7 @@ impl Summary {
                 continue;
             };
             let [least, greatest] = match count.range {
-                Some((least, greatest)) => [least, greatest].map(|value| format!("{value:.3}")),
+                Some((least, greatest)) => [least, greatest].map(number),
                 None => ["-".to_owned(), "-".to_owned()],
             };
             let reasons = count.reasons.iter().map(|(reason, count)| format!("{reason} {count}"));
@@ -113,5 +113,29 @@ impl Summary {
             writeln!(out, "{rules} left out, without any result")?;
         }
         Ok(())
+    }
+}
+
+/// A value to three decimals, or with an exponent where that would be a row of digits that no double has.
+fn number(value: f64) -> String {
+    if value.abs() < 1e15 { format!("{value:.3}") } else { format!("{value:e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn numbers_are_as_long_as_what_is_known_of_them() {
+        let cases = [
+            (0.0, "0.000"),
+            (-38.25, "-38.250"),
+            (999_999_999_999_999.0, "999999999999999.000"),
+            (1e15, "1e15"),
+            (-1.5e308, "-1.5e308"),
+        ];
+        for (value, expected) in cases {
+            assert_eq!(number(value), expected);
+        }
     }
 }

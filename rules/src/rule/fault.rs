@@ -40,9 +40,20 @@ pub struct RuleError {
     pub fault: Fault,
 }
 
+/// A fault with more letters is shown by its ends: it repeats what it found, which may be a file's length.
+const SHOWN_MAX: usize = 1000;
+
 impl fmt::Display for RuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.fault)
+        write!(f, "{}: ", self.place)?;
+        let fault = self.fault.to_string();
+        let letters = fault.chars().count();
+        if letters <= SHOWN_MAX {
+            return f.write_str(&fault);
+        }
+        let head: String = fault.chars().take(SHOWN_MAX / 2).collect();
+        let tail: String = fault.chars().skip(letters - SHOWN_MAX / 2).collect();
+        write!(f, "{head} [...] {tail}")
     }
 }
 
@@ -278,6 +289,33 @@ impl Faults {
                 self.0.sort_by_key(|error| error.place);
                 Err(self.0)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_long_is_shown_by_its_ends() {
+        let fault = |found: String| Fault::Text {
+            what: "\"of\"".to_owned(),
+            found,
+            expected: "a selector".to_owned(),
+        };
+        let shown = |fault| RuleError { place: Place::START, fault }.to_string();
+        assert_eq!(
+            shown(fault("x".to_owned())),
+            r#"line 1, column 1: "of" is "x", expected a selector"#
+        );
+        for letters in [1000, 100_000] {
+            let long = shown(fault("é".repeat(letters)));
+            assert!(long.starts_with(r#"line 1, column 1: "of" is "éé"#), "{letters}: {long}");
+            assert!(long.contains("é [...] é"), "{letters}: {long}");
+            assert!(long.ends_with(r#"é", expected a selector"#), "{letters}: {long}");
+            let shown = long.chars().count();
+            assert!(shown < SHOWN_MAX + 30, "{letters}: {shown} letters");
         }
     }
 }

@@ -36,6 +36,7 @@ pub use fault::{Fault, Place, RuleError};
 pub use pattern::Pattern;
 pub use read::read;
 pub use selector::Selector;
+pub use yaml::BYTES_MAX;
 
 /// The rules that are built in, as a file that anyone may copy and change.
 pub const BUILTIN: &str = include_str!("builtin.yaml");

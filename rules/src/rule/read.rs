@@ -26,7 +26,10 @@ const VERSION: &str = "1";
 /// Readings are kept for so long: an hour of them is for windows to hold, not for an instant.
 const SETTING_MAX: Duration = Duration::from_secs(3600);
 
-/// Reads a rule file.
+/// Many times what anyone writes by hand. Each rule looks at all above it, so the time grows with the square.
+const RULES_MAX: usize = 1000;
+
+/// Reads a rule file. One of more than [`BYTES_MAX`](super::BYTES_MAX) is refused before anything is built of it.
 ///
 /// # Errors
 /// Everything that is wrong in it, in the order of the file; only the first, where it is no YAML that rule files have.
@@ -52,6 +55,11 @@ fn file(root: &Node, faults: &mut Faults) -> Option<RuleSet> {
     }
     let node = fields.need("rules", "a list of rules", faults)?;
     let nodes = faults.keep(node.place, list("rules", node))?;
+    if nodes.len() > RULES_MAX {
+        let found = format!("{} rules", nodes.len());
+        faults.push(node.place, Fault::TooMuch { found, expected: "1000" });
+        return None;
+    }
     let rules = file.rules(nodes, faults);
     Some(RuleSet { timing, rules })
 }
@@ -172,6 +180,23 @@ fn averaging(text: &str) -> Result<Averaging, Fault> {
 mod tests {
     use super::*;
     use crate::rule::{BUILTIN, builtin};
+
+    #[test]
+    fn a_file_has_so_many_rules() {
+        let rule = |n| {
+            format!(
+                "  - {{name: 'node:cpu_power_{n}:sum', function: sum, of: 'cpu_power_acpi_watts{{type=\"total\"}}', \
+                 by: [node], boundary: socket_total, unit: W}}\n"
+            )
+        };
+        let file = |rules| -> String {
+            format!("wattscribe_rules: 1\nrules:\n{}", (0..rules).map(rule).collect::<String>())
+        };
+        assert_eq!(read(&file(RULES_MAX)).unwrap().rules.len(), RULES_MAX);
+        let errors = read(&file(RULES_MAX + 1)).unwrap_err();
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(errors, ["line 3, column 3: 1001 rules, expected at most 1000"]);
+    }
 
     #[test]
     fn what_is_built_in_can_be_read() {

@@ -9,8 +9,8 @@ use saphyr_parser::{Event, Parser, ScanError, Span, StrInput};
 
 use super::fault::{Fault, Place, RuleError};
 
-/// Far more than anyone writes, and little enough to hold several times over.
-const BYTES_MAX: usize = 1 << 20;
+/// The longest rule file: far more than anyone writes, and little enough to hold several times over.
+pub const BYTES_MAX: usize = 1 << 20;
 
 /// A guard stands at the fourth level; what is deeper is no rule file.
 const DEPTH_MAX: usize = 8;
@@ -59,7 +59,7 @@ impl Node {
 /// The first thing that is no YAML, or none that rule files have: what follows it cannot be trusted.
 pub(super) fn parse(text: &str) -> Result<Node, RuleError> {
     if text.len() > BYTES_MAX {
-        let fault = Fault::TooMuch { found: format!("{} bytes", text.len()), expected: "1 MiB" };
+        let fault = Fault::TooMuch { found: "a longer file".to_owned(), expected: "1 MiB" };
         return Err(RuleError { place: Place::START, fault });
     }
     // A byte order mark is no part of the text.
@@ -249,7 +249,7 @@ mod tests {
         let [deep, deeper] = [100, 100_000].map(|depth| "[".repeat(depth));
         let nested: String = (0..1000).map(|depth| format!("{}a:\n", " ".repeat(depth))).collect();
         let cases = [
-            (long, "line 1, column 1: 1048579 bytes, expected at most 1 MiB"),
+            (long, "line 1, column 1: a longer file, expected at most 1 MiB"),
             (deep, "line 1, column 9: a level 9 deep, expected at most 8 levels"),
             (deeper, "line 1, column 256: recursion limit exceeded, expected YAML"),
             (nested, "line 8, column 8: a level 9 deep, expected at most 8 levels"),

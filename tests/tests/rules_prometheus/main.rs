@@ -68,6 +68,42 @@ fn promtool_finds_the_exported_tests_true() {
     }
 }
 
+/// Windows and the part of them that must be covered.
+fn shares() -> String {
+    let mut rules = String::from("wattscribe_rules: 1\ngap: 1m\nrules:\n");
+    for share in [1, 34, 50, 90, 100] {
+        for window in ["30s", "1m", "2m30s"] {
+            rules += &format!(
+                "  - name: node:power_joules:over{window}_{share}\n    function: integrate\n    \
+                 of: cpu_power_acpi_watts{{type=\"total\"}}\n    over: {{every: 30s, length: {window}}}\n    \
+                 by: [node]\n    withhold: {{coverage_below: {share}%}}\n    boundary: socket_total\n    unit: J\n"
+            );
+        }
+    }
+    rules
+}
+
+/// A window has as many readings as its guard asks for whatever the interval is, also where that does not divide it, and
+/// never fewer than the two that have time between them.
+#[test]
+fn promtool_finds_every_share_of_a_window_true() {
+    let Some(program) = Peer::Promtool.find() else { return };
+    let rules = shares();
+    for interval in ["1s", "5s", "7s", "15s", "20s"] {
+        let folder = export(Some(&rules), interval);
+        promtool(&program, folder.path(), &["check", "rules", "rules.yml"]);
+        promtool(&program, folder.path(), &["test", "rules", "rules_test.yml"]);
+        let tests = std::fs::read_to_string(folder.path().join("rules_test.yml")).unwrap();
+        assert!(tests.matches("value: ").count() >= 50, "{interval}: {tests}");
+        let rules = std::fs::read_to_string(folder.path().join("rules.yml")).unwrap();
+        let least = rules.split("count_over_time(").skip(1).map(|rest| {
+            let (_, number) = rest.split_once(">= ").unwrap();
+            number.split_whitespace().next().unwrap().parse::<u32>().unwrap()
+        });
+        assert!(least.min().unwrap() >= 2, "{interval}: a window of one reading");
+    }
+}
+
 #[test]
 fn a_wrong_rule_fails_the_exported_tests() {
     let Some(program) = Peer::Promtool.find() else { return };

@@ -167,7 +167,14 @@ impl Stated<'_> {
             };
             return moved(start_s) + moved(end_s);
         }
-        let around = within(start_s - step_s, end_s + step_s);
+        // The readings that bracket the window belong to the line through it.
+        let gap_s = self.rules.timing.gap.as_secs_f64();
+        let before = readings.iter().rfind(|(at_s, _)| *at_s < start_s && start_s - *at_s <= gap_s);
+        let after = readings.iter().find(|(at_s, _)| *at_s > end_s && *at_s - end_s <= gap_s);
+        let around = within(
+            before.map_or(start_s, |(at_s, _)| *at_s).min(start_s - step_s),
+            after.map_or(end_s, |(at_s, _)| *at_s).max(end_s + step_s),
+        );
         let (least, greatest) =
             around.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
                 (value.min(least), value.max(most))

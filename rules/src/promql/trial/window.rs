@@ -192,8 +192,14 @@ fn part(readings: &Readings, windows: &Windows, gathers: Gathers, result: &Deriv
     if ((here.len() - at_start) as u64) < windows.readings_min {
         return Part::Open;
     }
-    // A closed range has the readings at both edges.
-    let missing = ((end_s - start_s) / step_s).floor() + 1.0 - here.len() as f64;
+    // With the readings that bracket the window, be they further away than a step: the line through them goes there.
+    let gap_s = windows.gap.as_secs_f64();
+    let before = readings.iter().rfind(|(at_s, _)| *at_s < start_s && start_s - *at_s <= gap_s);
+    let after = readings.iter().find(|(at_s, _)| *at_s > end_s && *at_s - end_s <= gap_s);
+    let from_s = before.map_or(start_s, |(at_s, _)| *at_s);
+    let to_s = after.map_or(end_s, |(at_s, _)| *at_s);
+    let around = within(from_s, to_s);
+    let missing = ((to_s - from_s) / step_s).floor() + 1.0 - around.len() as f64;
     let widest = |of: &[f64]| {
         let (least, most) =
             of.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| {
