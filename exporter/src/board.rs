@@ -14,6 +14,7 @@ use crate::clock::Now;
 use crate::decline::{Decline, Patience, Sign, Step};
 use crate::failure::Failure;
 use crate::health::Health;
+use crate::instance::InstanceId;
 use crate::ladder::{Chosen, DCGM_DEADLINE, Ground, climb};
 use crate::library::LibraryThread;
 use crate::module::modules;
@@ -28,6 +29,8 @@ pub struct Board {
     pub limits: Limits,
     /// Whether the sensors are simulated.
     pub is_simulated: bool,
+    /// Which exporter this is.
+    pub instance: InstanceId,
     ground: Ground,
     base: RwLock<Arc<Base>>,
     nvml: Option<LibraryThread>,
@@ -60,6 +63,7 @@ impl Board {
         Ok(Arc::new(Self {
             limits,
             is_simulated: ground.sysfs.is_simulated(),
+            instance: InstanceId::random(),
             ground,
             base: RwLock::new(Arc::new(base)),
             nvml,

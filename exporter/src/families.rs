@@ -137,8 +137,14 @@ pub const EXPOSITION_TIMESTAMP: Family<'static> =
 pub const BUILD_INFO: Family<'static> =
     gauge("power_exporter_build_info", "Version of the exporter; always 1.");
 
+/// Labels: instance_id.
+pub const INSTANCE_INFO: Family<'static> = gauge(
+    "power_exporter_instance_info",
+    "A random name of this exporter, new with each start, by which one that is scraped twice is noticed; always 1.",
+);
+
 /// All of them.
-pub const ALL: [&Family<'static>; 23] = [
+pub const ALL: [&Family<'static>; 24] = [
     &ACPI_WATTS,
     &DCGM_WATTS,
     &RAPL_WATTS,
@@ -162,4 +168,5 @@ pub const ALL: [&Family<'static>; 23] = [
     &SIMULATED,
     &EXPOSITION_TIMESTAMP,
     &BUILD_INFO,
+    &INSTANCE_INFO,
 ];

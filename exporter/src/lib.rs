@@ -17,6 +17,7 @@ pub mod decline;
 pub mod failure;
 pub mod families;
 pub mod health;
+pub mod instance;
 pub mod ladder;
 pub mod library;
 pub mod module;

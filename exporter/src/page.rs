@@ -347,4 +347,6 @@ fn write_exporter(page: &mut Writer, board: &Board, now: Now) {
     page.sample(&[], Number::Fixed6(now.wall_s));
     page.family(&families::BUILD_INFO);
     page.sample(&[("version", env!("CARGO_PKG_VERSION"))], Number::Integer(1));
+    page.family(&families::INSTANCE_INFO);
+    page.sample(&[("instance_id", board.instance.as_str())], Number::Integer(1));
 }

@@ -2,6 +2,7 @@
 //!
 //! Pure but for the state that it carries from one scrape of a target to the next.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use wattscribe_table::{CpuSample, LongReading, RECORD_BYTES_MAX, Recovery, Scrape};
@@ -9,6 +10,7 @@ use wattscribe_table::{CpuSample, LongReading, RECORD_BYTES_MAX, Recovery, Scrap
 use crate::cpu_rows::{self, ScrapeTime};
 use crate::failure::{Failure, FailureClass};
 use crate::history::History;
+use crate::instances::Instances;
 use crate::keep::{Keep, canonical_labels};
 use crate::offset::OffsetFilter;
 use crate::power_page::PowerPage;
@@ -54,6 +56,7 @@ pub struct Digest {
     wall_ahead_us: i64,
     /// When the last scrape began whose page could be read, in Unix seconds.
     read_s: Option<f64>,
+    instances: Arc<Instances>,
 }
 
 /// The kept samples of one scrape take at most this many bytes: a scrape is one record of the journal, and
@@ -76,7 +79,14 @@ impl Digest {
             offset: OffsetFilter::default(),
             wall_ahead_us: 0,
             read_s: None,
+            instances: Arc::default(),
         }
+    }
+
+    /// The same among other targets, of which none may be the same exporter.
+    #[must_use]
+    pub fn among(self, instances: Arc<Instances>) -> Self {
+        Self { instances, ..self }
     }
 
     /// The time up to which the target has been recorded, in Unix seconds: every socket whose power is not
@@ -161,6 +171,13 @@ impl Digest {
             detail: fault.to_string(),
             status: Some(200),
         })?;
+        if let Some(instance) = &page.instance {
+            self.instances.claim(&self.target.name, instance).map_err(|owner| Failure {
+                class: FailureClass::Duplicate,
+                detail: format!("the target {owner} is the same exporter"),
+                status: Some(200),
+            })?;
+        }
         if kept_bytes > KEPT_BYTES_MAX {
             let detail = format!("expected at most {KEPT_BYTES_MAX} bytes of kept samples");
             return Err(Failure {

@@ -26,6 +26,8 @@ pub enum FailureClass {
     Truncated,
     /// The body is no exposition.
     Parse,
+    /// Another target is the same exporter, and its power would be counted twice.
+    Duplicate,
     /// Any other fault of the exchange.
     Exchange,
     /// The writer was behind; the scrape was dropped whole.
@@ -46,6 +48,7 @@ impl FailureClass {
             Self::TooLarge => "too_large",
             Self::Truncated => "truncated",
             Self::Parse => "parse",
+            Self::Duplicate => "duplicate",
             Self::Exchange => "exchange",
             Self::Dropped => "dropped",
         }

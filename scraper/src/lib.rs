@@ -14,6 +14,7 @@ pub mod digest;
 pub mod failure;
 pub mod fetch;
 pub mod history;
+pub mod instances;
 pub mod keep;
 pub mod live_rules;
 pub mod manifest;

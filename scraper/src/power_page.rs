@@ -5,6 +5,7 @@
 //! families' other readers do; a page is never half believed because of it. That a socket is named is
 //! kept all the same, because a sum must not pass over it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
@@ -107,6 +108,8 @@ pub struct PowerPage {
     pub is_simulated: bool,
     /// Every socket that a reading or a sensor names, also where the number beside it is no power.
     pub sockets: BTreeSet<(Source, u32)>,
+    /// What the exporter calls itself, in this run of it.
+    pub instance: Option<String>,
     /// All samples of the page.
     pub samples: u64,
     /// Series and sensors that were read already: given twice, the first counts.
@@ -167,6 +170,10 @@ impl PowerPage {
             "power_reading_window_seconds" => self.times.take_window(labels, value),
             "power_exposition_timestamp_seconds" if UNIX_S.contains(&value) => {
                 self.made_s = Some(value);
+            }
+            "power_exporter_instance_info" => {
+                let id = labels.get("instance_id").filter(|id| !id.is_empty());
+                self.instance = self.instance.take().or(id.map(Cow::into_owned));
             }
             "power_simulated" => self.is_simulated |= value != 0.0,
             _ => {}

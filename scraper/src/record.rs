@@ -13,6 +13,7 @@ use wattscribe_table::{CpuManifest, Recovery, RunError, RunReader, RunWriter};
 use crate::clock::Clock;
 use crate::digest::Digest;
 use crate::fetch::Fetcher;
+use crate::instances::Instances;
 use crate::keep::Keep;
 use crate::live_rules::LiveRules;
 use crate::manifest::manifest;
@@ -124,9 +125,10 @@ impl Recording {
             batches,
             phase: phase_seen,
         };
+        let instances = Arc::<Instances>::default();
         let mut loops = JoinSet::new();
         for target in &plan.targets {
-            let digest = Digest::new(target.clone(), &recovery);
+            let digest = Digest::new(target.clone(), &recovery).among(Arc::clone(&instances));
             let schedule = Schedule::new(&target.name, plan.interval);
             loops.spawn(poll(digest, schedule, shared.clone()));
         }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use tempfile::TempDir;
@@ -42,6 +42,34 @@ fn a_good_target_is_recorded_whole_beside_four_bad_ones() {
     assert!(!log.contains("target=\"good\""), "{log}");
     check_tables(&out);
     check_manifest(&out);
+}
+
+/// A name and a number, each of which leads to the node: what it draws is drawn once.
+#[test]
+fn an_exporter_with_two_addresses_is_counted_once() {
+    let totals = [Waveform::Constant { watts: 94.29 }];
+    let nodes = Nodes::start(&[Machine::grace("node", &totals)]);
+    let address = nodes.address("node");
+    let by_name = format!("by-name=http://localhost:{}/metrics", address.port());
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("run");
+    let mut command = record([("by-number", address)], "200ms", &out);
+    command.args(["--target", &by_name, "--duration", "2s"]);
+    let log = run(&mut command).succeeded().stderr;
+    let run = RunReader::open(&out).unwrap();
+    let rows: Vec<CpuSample> = run.rows().unwrap().map(Result::unwrap).collect();
+    let names: BTreeSet<&str> = rows.iter().map(|row| row.hostname.as_str()).collect();
+    assert!(rows.len() >= 5 && names.len() == 1, "{names:?}: {} rows", rows.len());
+    let owner = rows[0].hostname.clone();
+    let refused = ["by-name", "by-number"].into_iter().find(|name| *name != owner).unwrap();
+    let scrapes: Vec<Scrape> = run.rows().unwrap().map(Result::unwrap).collect();
+    for scrape in &scrapes {
+        let outcome = if scrape.target == refused { "duplicate" } else { "ok" };
+        assert_eq!(scrape.outcome, outcome, "{scrape:?}");
+    }
+    assert!(scrapes.iter().any(|scrape| scrape.target == refused));
+    let said = format!("duplicate: the target {owner} is the same exporter");
+    assert!(log.contains(&said), "{log}");
 }
 
 fn check_tables(out: &Path) {

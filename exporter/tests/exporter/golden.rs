@@ -40,6 +40,9 @@ const MASKED_RAPL: [&str; 6] = [
 
 fn masked(page: &str, names: &[&str]) -> String {
     let line = |line: &str| {
+        if line.starts_with("power_exporter_instance_info{") {
+            return "power_exporter_instance_info{instance_id=\"INSTANCE\"} 1\n".to_owned();
+        }
         let series = line.rsplit_once(' ').map_or(line, |(series, _)| series);
         let name = series.split('{').next().unwrap_or_default();
         if names.contains(&name) {
