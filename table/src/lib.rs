@@ -41,7 +41,7 @@ pub use record::{Journaled, Record, RuleRecord, ScrapeRecord};
 pub use recording::{Recording, open_any};
 pub use replay::{
     CsvPieces, DerivedRows, FleetRules, Piece, Pieces, RunTail, SampleMark, SampleSeries,
-    ScrapeMark, Sessions, SocketMark, SocketSeries, TargetPiece, TargetRules,
+    ScrapeMark, Sessions, Settled, SocketMark, SocketSeries, TargetPiece, TargetRules,
 };
 pub use rule_member::RuleMember;
 pub use run::{

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
@@ -168,23 +168,28 @@ impl<T: Table> PartWriter<T> {
     /// # Errors
     /// Rows out of order, a value that does not fit its column, a full disk. The file is then not to be finished.
     pub fn write(&mut self, rows: &[T]) -> Result<(), PartError> {
-        let path = &self.path;
         for batch in rows.chunks(BATCH_ROWS) {
             let mut before = self.last.as_ref();
             for (row, at) in batch.iter().zip(self.rows..) {
                 if before.is_some_and(|before| before.order(row).is_gt()) {
-                    let (path, order) = (path.clone(), T::SORTED_BY);
+                    let (path, order) = (self.path.clone(), T::SORTED_BY);
                     return Err(PartError::NotSorted { path, row: at, order });
                 }
                 before = Some(row);
             }
-            let arrays = T::to_arrays(batch).map_err(cell_error(path, self.rows))?;
-            let columns = RecordBatch::try_new(self.schema.clone(), arrays)
-                .map_err(|error| parquet_error(path)(error.into()))?;
-            self.writer.write(&columns).map_err(parquet_error(path))?;
-            self.rows += batch.len() as u64;
+            let arrays = T::to_arrays(batch).map_err(cell_error(&self.path, self.rows))?;
+            self.write_columns(arrays)?;
             self.last = batch.last().cloned();
         }
+        Ok(())
+    }
+
+    /// Appends rows as columns, which must go on in the table's order: here nobody looks.
+    pub(crate) fn write_columns(&mut self, arrays: Vec<ArrayRef>) -> Result<(), PartError> {
+        let columns = RecordBatch::try_new(self.schema.clone(), arrays)
+            .map_err(|error| parquet_error(&self.path)(error.into()))?;
+        self.writer.write(&columns).map_err(parquet_error(&self.path))?;
+        self.rows += columns.num_rows() as u64;
         Ok(())
     }
 
@@ -282,6 +287,9 @@ fn properties<T: Table>(path: &Path) -> Result<WriterProperties, PartError> {
         properties = properties
             .set_column_dictionary_enabled(name.clone(), false)
             .set_column_encoding(name, Encoding::DELTA_BINARY_PACKED);
+    }
+    for column in columns.iter().filter(|column| column.data_type == DataType::Float64) {
+        properties = properties.set_column_dictionary_enabled(ColumnPath::from(column.name), false);
     }
     Ok(properties.build())
 }

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use wattscribe_rules::engine::NamedWindow;
 use wattscribe_rules::rule::{From, Input, Over, Rule, RuleSet};
-use wattscribe_table::DerivedRow;
+use wattscribe_table::{DerivedRow, DerivedRows, PartError, Settled};
 
-use super::evaluation::{Evaluation, Sink};
+use super::evaluation::{Evaluation, Keep, Kept, Sink};
 use super::given::Given;
 use super::parts::Parts;
-use super::print::{Csv, Json};
+use super::print::{AsRows, Csv, Json};
 use super::source::Source;
 use super::summary::Summary;
 use crate::log::{LiveLine, chain};
@@ -103,20 +103,24 @@ fn eval(args: &EvalArgs, given: &Given, line: &LiveLine) -> Result<(), Box<dyn E
         question: None,
         threads: args.threads.map_or_else(processors, NonZero::get),
     };
-    let mut summary = Summary::new(&given.rules);
-    let mut out: Box<dyn Out> = match (&args.out, args.format) {
-        (Some(out), _) => Box::new(Parts::new(out)?),
-        (None, Some(RowFormat::Csv)) => Box::new(Csv::new(io::stdout())),
-        (None, Some(RowFormat::Json)) => Box::new(Json::new(io::stdout())),
-        (None, None) => Box::new(Nothing),
+    let rows = DerivedRows::of(Arc::clone(&given.rules));
+    let keep: Box<dyn Keep> = match (&args.out, args.format) {
+        (Some(out), _) => Box::new(Parts::new(out, rows)?),
+        (None, Some(_)) => Box::new(AsRows(rows)),
+        (None, None) => Box::new(Counted),
     };
-    let mut shown =
-        Shown { line, pieces: source.len(), at: None, summary: &mut summary, out: &mut *out };
-    evaluation.run(&mut shown)?;
-    out.finish()?;
+    let out: Option<Box<dyn Out>> = args.format.map(|format| match format {
+        RowFormat::Csv => Box::new(Csv::new(io::stdout())) as Box<dyn Out>,
+        RowFormat::Json => Box::new(Json::new(io::stdout())),
+    });
+    let (pieces, summary) = (source.len(), Summary::default());
+    let mut shown = Shown { line, pieces, at: None, summary, out };
+    evaluation.run(&*keep, &mut shown)?;
+    let Shown { summary, out, .. } = shown;
     line.clear();
-    if args.format.is_none() {
-        summary.print(&mut io::stdout())?;
+    match out {
+        Some(mut out) => out.finish()?,
+        None => summary.print(&given.rules, &mut io::stdout())?,
     }
     Ok(())
 }
@@ -168,47 +172,43 @@ fn warn_of_readings(rules: &RuleSet) {
 /// The counter of sockets, which no CSV has.
 const COUNTER: &str = "cpu_energy_joules_total";
 
-/// Where rows are written to.
-pub(crate) trait Out: Sink {
+/// Where rows are printed.
+pub(crate) trait Out {
+    /// Prints those of one piece.
+    fn take(&mut self, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>>;
     /// Ends what was begun.
     fn finish(&mut self) -> Result<(), Box<dyn Error>>;
 }
 
-/// Nowhere: they are counted only.
-struct Nothing;
+/// Results are counted only.
+struct Counted;
 
-impl Sink for Nothing {
-    fn take(&mut self, _: usize, _: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
-        Ok(())
-    }
-}
-
-impl Out for Nothing {
-    fn finish(&mut self) -> Result<(), Box<dyn Error>> {
-        Ok(())
+impl Keep for Counted {
+    fn keep(&self, _: usize, _: usize, results: &[Settled]) -> Result<Kept, PartError> {
+        Ok(Kept { summary: Summary::of(results), rows: Vec::new() })
     }
 }
 
 /// How often the line is rewritten.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 
-/// Counts rows, shows how far it is, and hands them on.
+/// Adds up counts, shows how far it is, and hands rows on.
 struct Shown<'a> {
     line: &'a LiveLine,
     pieces: usize,
     at: Option<Instant>,
-    summary: &'a mut Summary,
-    out: &'a mut dyn Out,
+    summary: Summary,
+    out: Option<Box<dyn Out>>,
 }
 
 impl Sink for Shown<'_> {
-    fn take(&mut self, place: usize, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
-        self.summary.take(&rows);
+    fn take(&mut self, place: usize, kept: Kept) -> Result<(), Box<dyn Error>> {
+        self.summary.add(kept.summary);
         if LiveLine::is_shown() && self.at.is_none_or(|at| at.elapsed() >= SHOW_EVERY) {
             self.line.show(&bar(place, self.pieces, self.summary.rows()));
             self.at = Some(Instant::now());
         }
-        self.out.take(place, rows)
+        self.out.as_mut().map_or(Ok(()), |out| out.take(kept.rows))
     }
 }
 

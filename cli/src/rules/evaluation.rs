@@ -11,10 +11,11 @@ use std::thread::{self, Scope};
 
 use wattscribe_rules::engine::{Explanation, NamedWindow, TargetId};
 use wattscribe_rules::rule::RuleSet;
-use wattscribe_table::{DerivedRow, FleetRules, Piece, ReadError};
+use wattscribe_table::{DerivedRow, FleetRules, PartError, Piece, ReadError, Settled};
 
 use super::shard::{Shard, TargetYield, Yield};
 use super::source::Source;
+use super::summary::Summary;
 
 /// Pieces that may wait for a thread.
 const WAITING_MAX: usize = 1;
@@ -48,18 +49,55 @@ pub(crate) struct Evaluation<'a> {
     pub threads: usize,
 }
 
-/// What a thread gives of a piece, and what could not be read of it.
-type Given = (Yield, Vec<String>);
+/// What becomes of results on the thread that made them, so that threads write side by side.
+pub(crate) trait Keep: Sync {
+    /// Keeps what a share made of the piece at a place; the last comes after all pieces. The fleet is the share behind
+    /// those of the threads.
+    ///
+    /// # Errors
+    /// A part that cannot be written.
+    fn keep(&self, place: usize, share: usize, results: &[Settled]) -> Result<Kept, PartError>;
+}
 
-/// Where the rows go: those of one piece, all targets together.
+/// What is known of results that were kept.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// Counts of them.
+    pub summary: Summary,
+    /// Their rows, where they are to be put in one order.
+    pub rows: Vec<DerivedRow>,
+}
+
+impl Kept {
+    fn add(&mut self, other: Kept) {
+        self.summary.add(other.summary);
+        self.rows.extend(other.rows);
+    }
+}
+
+/// Who hears of it: of one piece at a time, all shares together.
 pub(crate) trait Sink {
-    /// Takes the rows of the piece at this place; the last comes after all pieces.
-    fn take(&mut self, place: usize, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>>;
+    /// Takes what was kept of the piece at this place; the last comes after all pieces.
+    fn take(&mut self, place: usize, kept: Kept) -> Result<(), Box<dyn Error>>;
+}
+
+/// What a thread gives of a piece.
+struct Given {
+    kept: Result<Kept, PartError>,
+    targets: Vec<TargetYield>,
+    explanations: Vec<Explanation>,
+    /// What could not be read of it.
+    warnings: Vec<String>,
 }
 
 impl Evaluation<'_> {
-    /// Evaluates; `sink` takes the rows piece by piece. Returns what was to be explained.
-    pub(crate) fn run(&self, sink: &mut dyn Sink) -> Result<Vec<Explanation>, Box<dyn Error>> {
+    /// Evaluates; `keep` has the results and `sink` what is known of them, piece by piece. Returns what was to be
+    /// explained.
+    pub(crate) fn run(
+        &self,
+        keep: &dyn Keep,
+        sink: &mut dyn Sink,
+    ) -> Result<Vec<Explanation>, Box<dyn Error>> {
         self.source.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let metrics = self.rules.metrics_of_pages();
         let wants = |metric: &str| metrics.contains(metric);
@@ -74,7 +112,7 @@ impl Evaluation<'_> {
                     to_shards.push(sender);
                     pieces.push(receiver);
                 }
-                given.push(self.shard(scope, number, pieces));
+                given.push(self.shard(scope, number, pieces, keep));
             }
             let (failed, failures) = sync_channel(readers);
             for (number, to_shards) in to_shards.into_iter().enumerate() {
@@ -87,7 +125,7 @@ impl Evaluation<'_> {
                     }
                 });
             }
-            let explained = self.collect(&given, sink);
+            let explained = self.collect(&given, keep, sink);
             // The threads end when nobody takes what they give.
             drop(given);
             match failures.try_recv() {
@@ -103,21 +141,33 @@ impl Evaluation<'_> {
         scope: &'scope Scope<'scope, '_>,
         number: usize,
         pieces: Vec<Receiver<Arc<Piece>>>,
+        keep: &'scope dyn Keep,
     ) -> Receiver<Given> {
         let (sender, receiver) = sync_channel(WAITING_MAX);
         scope.spawn(move || {
             let mut shard = Shard::new(self, number);
+            // Its room is used again, piece after piece.
+            let mut results = Vec::new();
+            let give = |place, made: Yield, results: &mut Vec<Settled>, warnings| {
+                let kept = keep.keep(place, number, results);
+                results.clear();
+                let Yield { targets, explanations } = made;
+                // Nobody is left to hear it when the evaluation has failed.
+                sender.send(Given { kept, targets, explanations, warnings }).is_ok()
+            };
             for place in 0..self.source.len() {
                 // A reader that is gone has failed, and says so.
                 let Ok(piece) = pieces[place % pieces.len()].recv() else { return };
                 // Said once, and not by every thread.
                 let warnings = if number == 0 { piece.warnings.clone() } else { Vec::new() };
-                if sender.send((shard.take(place, &piece), warnings)).is_err() {
+                let made = shard.take(place, &piece, &mut results);
+                drop(piece);
+                if !give(place, made, &mut results, warnings) {
                     return;
                 }
             }
-            // Nobody is left to hear it when the evaluation has failed.
-            let _ = sender.send((shard.finish(), Vec::new()));
+            let made = shard.finish(&mut results);
+            give(self.source.len(), made, &mut results, Vec::new());
         });
         receiver
     }
@@ -125,26 +175,28 @@ impl Evaluation<'_> {
     fn collect(
         &self,
         given: &[Receiver<Given>],
+        keep: &dyn Keep,
         sink: &mut dyn Sink,
     ) -> Result<Vec<Explanation>, Box<dyn Error>> {
         let mut fleet = Fleet::new(self);
         let mut explanations = Vec::new();
         for place in 0..=self.source.len() {
             fleet.begin(place);
-            let mut rows = Vec::new();
+            let mut kept = Kept::default();
             for shard in given {
-                let (of_shard, warnings) = shard.recv().map_err(|_| "the evaluation stopped")?;
-                warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
-                rows.extend(of_shard.rows);
-                explanations.extend(of_shard.explanations);
-                fleet.take(place, &of_shard.targets);
+                let given = shard.recv().map_err(|_| "the evaluation stopped")?;
+                given.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+                kept.add(given.kept?);
+                explanations.extend(given.explanations);
+                fleet.take(place, &given.targets);
             }
             if place == self.source.len() {
                 fleet.rules.finish();
             }
-            rows.extend(fleet.rules.derived(i64::MIN));
+            let of_fleet: Vec<Settled> = fleet.rules.settled().collect();
+            kept.add(keep.keep(place, self.threads, &of_fleet)?);
             explanations.extend(fleet.rules.explanations());
-            sink.take(place, rows)?;
+            sink.take(place, kept)?;
         }
         Ok(explanations)
     }

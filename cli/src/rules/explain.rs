@@ -11,9 +11,9 @@ use std::thread;
 use clap::Args;
 use wattscribe_rules::engine::{Derived, NamedWindow};
 use wattscribe_rules::rule::{Over, Rule, RuleSet};
-use wattscribe_table::DerivedRow;
+use wattscribe_table::{PartError, Settled};
 
-use super::evaluation::{Evaluation, Question, Sink};
+use super::evaluation::{Evaluation, Keep, Kept, Question, Sink};
 use super::given::Given;
 use super::report;
 use super::source::Source;
@@ -68,11 +68,17 @@ pub(crate) fn run(args: &ExplainArgs) -> ExitCode {
     }
 }
 
-/// Rows are not what is asked for.
+/// Results are not what is asked for.
 struct Nothing;
 
+impl Keep for Nothing {
+    fn keep(&self, _: usize, _: usize, _: &[Settled]) -> Result<Kept, PartError> {
+        Ok(Kept::default())
+    }
+}
+
 impl Sink for Nothing {
-    fn take(&mut self, _: usize, _: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
+    fn take(&mut self, _: usize, _: Kept) -> Result<(), Box<dyn Error>> {
         Ok(())
     }
 }
@@ -111,7 +117,7 @@ fn explain(args: &ExplainArgs, rules: &Arc<RuleSet>) -> Result<(), Box<dyn Error
         question: Some(Question { rule: place, at_us, node }),
         threads: thread::available_parallelism().map_or(1, NonZero::get),
     };
-    let mut explanations = evaluation.run(&mut Nothing)?;
+    let mut explanations = evaluation.run(&Nothing, &mut Nothing)?;
     explanations.sort_by(|a, b| {
         let key = |of: &Derived| (of.node.clone(), Arc::clone(&of.labels), of.start_us);
         key(&a.result).cmp(&key(&b.result))

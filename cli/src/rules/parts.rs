@@ -5,19 +5,20 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use wattscribe_table::{DerivedRow, Row, Simulated, write_part};
+use wattscribe_table::{DerivedRow, DerivedRows, PartError, Row, Settled};
 
-use super::eval::Out;
-use super::evaluation::Sink;
+use super::evaluation::{Keep, Kept};
+use super::summary::Summary;
 
-/// Parquet parts, one for each piece.
+/// Parquet parts, one for each piece and share.
 pub(crate) struct Parts {
     directory: PathBuf,
+    rows: DerivedRows,
 }
 
 impl Parts {
     /// In a directory of its own below `out`, which is made.
-    pub(crate) fn new(out: &Path) -> Result<Parts, Box<dyn Error>> {
+    pub(crate) fn new(out: &Path, rows: DerivedRows) -> Result<Parts, Box<dyn Error>> {
         let directory = out.join(DerivedRow::TABLE);
         fs::create_dir_all(out)
             .map_err(|error| format!("cannot create {}: {error}", out.display()))?;
@@ -29,21 +30,14 @@ impl Parts {
             };
             format!("cannot create {}: {error}{remedy}", directory.display())
         })?;
-        Ok(Parts { directory })
+        Ok(Parts { directory, rows })
     }
 }
 
-impl Sink for Parts {
-    fn take(&mut self, place: usize, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
-        let path = self.directory.join(format!("part-{:06}.parquet", place + 1));
-        let simulated = Simulated::of(rows.iter().map(|row| row.simulated));
-        write_part(&path, rows, simulated)?;
-        Ok(())
-    }
-}
-
-impl Out for Parts {
-    fn finish(&mut self) -> Result<(), Box<dyn Error>> {
-        Ok(())
+impl Keep for Parts {
+    fn keep(&self, place: usize, share: usize, results: &[Settled]) -> Result<Kept, PartError> {
+        let name = format!("part-{:06}-{share:02}.parquet", place + 1);
+        self.rows.write(&self.directory.join(name), results)?;
+        Ok(Kept { summary: Summary::of(results), rows: Vec::new() })
     }
 }

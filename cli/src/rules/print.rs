@@ -4,10 +4,21 @@ use std::error::Error;
 use std::io::Write;
 
 use serde::Serialize;
-use wattscribe_table::DerivedRow;
+use wattscribe_table::{DerivedRow, DerivedRows, PartError, Settled};
 
 use super::eval::Out;
-use super::evaluation::Sink;
+use super::evaluation::{Keep, Kept};
+use super::summary::Summary;
+
+/// Results as rows, for one who puts them in their order.
+pub(crate) struct AsRows(pub DerivedRows);
+
+impl Keep for AsRows {
+    fn keep(&self, _: usize, _: usize, results: &[Settled]) -> Result<Kept, PartError> {
+        let rows = results.iter().map(|settled| self.0.row(settled)).collect();
+        Ok(Kept { summary: Summary::of(results), rows })
+    }
+}
 
 /// Puts rows in the order in which people read them.
 fn sorted(mut rows: Vec<DerivedRow>) -> Vec<DerivedRow> {
@@ -88,8 +99,8 @@ impl<W: Write> Csv<W> {
     }
 }
 
-impl<W: Write> Sink for Csv<W> {
-    fn take(&mut self, _: usize, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
+impl<W: Write> Out for Csv<W> {
+    fn take(&mut self, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
         for row in sorted(rows) {
             self.writer.serialize(Printed::of(&row)).map_err(|error| match error.into_kind() {
                 csv::ErrorKind::Io(error) => Box::<dyn Error>::from(error),
@@ -98,9 +109,7 @@ impl<W: Write> Sink for Csv<W> {
         }
         Ok(self.writer.flush()?)
     }
-}
 
-impl<W: Write> Out for Csv<W> {
     fn finish(&mut self) -> Result<(), Box<dyn Error>> {
         Ok(self.writer.flush()?)
     }
@@ -119,8 +128,8 @@ impl<W: Write> Json<W> {
     }
 }
 
-impl<W: Write> Sink for Json<W> {
-    fn take(&mut self, _: usize, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
+impl<W: Write> Out for Json<W> {
+    fn take(&mut self, rows: Vec<DerivedRow>) -> Result<(), Box<dyn Error>> {
         for row in sorted(rows) {
             let between = if self.has_begun { ",\n" } else { "[\n" };
             self.has_begun = true;
@@ -130,9 +139,7 @@ impl<W: Write> Sink for Json<W> {
         }
         Ok(())
     }
-}
 
-impl<W: Write> Out for Json<W> {
     fn finish(&mut self) -> Result<(), Box<dyn Error>> {
         self.out.write_all(if self.has_begun { b"\n]\n" } else { b"[]\n" })?;
         Ok(self.out.flush()?)
@@ -172,8 +179,8 @@ mod tests {
     #[test]
     fn csv_has_a_line_a_result_in_their_order() {
         let mut csv = Csv::new(Vec::new());
-        csv.take(0, vec![row(2_500_000, "b"), row(2_500_000, "a"), row(1_000_000, "c")]).unwrap();
-        csv.take(1, vec![row(3_000_000, "a")]).unwrap();
+        csv.take(vec![row(2_500_000, "b"), row(2_500_000, "a"), row(1_000_000, "c")]).unwrap();
+        csv.take(vec![row(3_000_000, "a")]).unwrap();
         csv.finish().unwrap();
         let text = String::from_utf8(csv.writer.into_inner().unwrap()).unwrap();
         let line = |at, node| {
@@ -193,8 +200,8 @@ mod tests {
     fn json_is_one_array_however_many_pieces_there_were() {
         for pieces in [vec![], vec![1], vec![0, 2, 0, 1]] {
             let mut json = Json::new(Vec::new());
-            for (place, count) in pieces.iter().enumerate() {
-                json.take(place, vec![row(1_000_000, "a"); *count]).unwrap();
+            for count in &pieces {
+                json.take(vec![row(1_000_000, "a"); *count]).unwrap();
             }
             json.finish().unwrap();
             let rows: Vec<serde_json::Value> = serde_json::from_slice(&json.out).unwrap();

@@ -1,19 +1,19 @@
 //! A thread's share of the targets of a recording: their rules, piece by piece.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use wattscribe_rules::engine::{Derived, Explanation, NamedWindow, Progress};
 use wattscribe_rules::rule::RuleSet;
-use wattscribe_table::{DerivedRow, DerivedRows, Piece, TargetRules};
+use wattscribe_table::{DerivedRows, Piece, Settled, TargetRules};
 
 use super::evaluation::{Evaluation, Question};
 use super::source::Source;
 
 /// The targets of one thread.
 pub(crate) struct Shard<'a> {
-    number: usize,
-    count: usize,
+    /// The names of its targets.
+    share: HashSet<&'a str>,
     rules: &'a Arc<RuleSet>,
     named: &'a [NamedWindow],
     question: Option<&'a Question>,
@@ -22,11 +22,9 @@ pub(crate) struct Shard<'a> {
     targets: HashMap<Arc<str>, TargetRules>,
 }
 
-/// What a shard made of one piece.
+/// What a shard made of one piece, beside the results of its nodes.
 #[derive(Debug, Default)]
 pub(crate) struct Yield {
-    /// Results of nodes.
-    pub rows: Vec<DerivedRow>,
     /// What the fleet takes of each target.
     pub targets: Vec<TargetYield>,
     /// What was asked for.
@@ -50,9 +48,10 @@ impl<'a> Shard<'a> {
     /// The share `number` of an evaluation.
     pub(crate) fn new(evaluation: &'a Evaluation<'_>, number: usize) -> Shard<'a> {
         let Evaluation { source, rules, named, question, threads } = evaluation;
+        let wanted = question.as_ref().and_then(|question| question.node.as_deref());
+        let share = source.targets().skip(number).step_by(*threads);
         Shard {
-            number,
-            count: *threads,
+            share: share.filter(|target| wanted.is_none_or(|wanted| wanted == *target)).collect(),
             rules,
             named,
             question: question.as_ref(),
@@ -62,22 +61,16 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Whether a target is of this share.
-    fn has(&self, target: &str) -> bool {
-        let wanted = self.question.and_then(|question| question.node.as_deref());
-        // FNV-1a: stable, and no target is far from its neighbours by it.
-        let hash = target.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        wanted.is_none_or(|wanted| wanted == target)
-            && (hash >> 32) as usize % self.count == self.number
-    }
-
-    /// Evaluates the piece at a place.
-    pub(crate) fn take(&mut self, place: usize, piece: &Piece) -> Yield {
+    /// Evaluates the piece at a place, and adds the results of nodes.
+    pub(crate) fn take(
+        &mut self,
+        place: usize,
+        piece: &Piece,
+        results: &mut Vec<Settled>,
+    ) -> Yield {
         let mut given = Yield::default();
         for of in &piece.targets {
-            if !self.has(&of.target) {
+            if !self.share.contains(&*of.target) {
                 continue;
             }
             let Shard { rules, named, question, source, rows, targets, .. } = self;
@@ -95,28 +88,28 @@ impl<'a> Shard<'a> {
             if source.ends_at(place, &of.target) {
                 target.finish();
             }
-            given.add(target, rows);
+            given.add(target, rows, results);
         }
         given
     }
 
     /// Ends the recording of all targets.
-    pub(crate) fn finish(&mut self) -> Yield {
+    pub(crate) fn finish(&mut self, results: &mut Vec<Settled>) -> Yield {
         let mut given = Yield::default();
         let mut targets: Vec<&mut TargetRules> = self.targets.values_mut().collect();
         targets.sort_by(|a, b| a.target().cmp(b.target()));
         for target in targets {
             target.finish();
-            given.add(target, &self.rows);
+            given.add(target, &self.rows, results);
         }
         given
     }
 }
 
 impl Yield {
-    fn add(&mut self, target: &mut TargetRules, rows: &DerivedRows) {
+    fn add(&mut self, target: &mut TargetRules, rows: &DerivedRows, settled: &mut Vec<Settled>) {
         let mut results = Vec::new();
-        rows.take(target, i64::MIN, &mut self.rows, &mut results);
+        rows.settled(target, settled, &mut results);
         // Nobody is asked for the series that were met: the files have them.
         target.members().for_each(drop);
         self.explanations.extend(target.explanations());

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::sync::Arc;
 
+use wattscribe_rules::engine::Withheld;
 use wattscribe_rules::rule::RuleSet;
-use wattscribe_table::DerivedRow;
+use wattscribe_table::Settled;
 
 use crate::time::utc;
 
 /// Counts of results.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Summary {
-    rules: Arc<RuleSet>,
-    counts: BTreeMap<String, Count>,
-    from_us: i64,
-    to_us: i64,
+    /// By the places of the rules.
+    counts: BTreeMap<usize, Count>,
+    /// From the first to the last, in Unix microseconds.
+    range_us: Option<(i64, i64)>,
     is_simulated: bool,
 }
 
@@ -23,44 +23,44 @@ pub(crate) struct Summary {
 struct Count {
     results: u64,
     with_value: u64,
-    reasons: BTreeMap<String, u64>,
+    reasons: BTreeMap<Withheld, u64>,
     /// The least and the greatest value.
     range: Option<(f64, f64)>,
 }
 
 impl Summary {
-    /// Of no results yet.
-    pub(crate) fn new(rules: &Arc<RuleSet>) -> Summary {
-        Summary {
-            rules: Arc::clone(rules),
-            counts: BTreeMap::new(),
-            from_us: i64::MAX,
-            to_us: i64::MIN,
-            is_simulated: false,
+    /// Of some results.
+    pub(crate) fn of(results: &[Settled]) -> Summary {
+        let mut summary = Summary::default();
+        results.iter().for_each(|settled| summary.take(settled));
+        summary
+    }
+
+    fn take(&mut self, Settled { result, simulated }: &Settled) {
+        let start_us = result.start_us.unwrap_or(result.at_us);
+        self.range_us = wider(self.range_us, Some((start_us, result.at_us)), i64::min, i64::max);
+        self.is_simulated |= simulated;
+        let count = self.counts.entry(result.rule).or_default();
+        count.results += 1;
+        count.with_value += u64::from(result.value.is_some());
+        let value = result.value.map(|value| (value, value));
+        count.range = wider(count.range, value, f64::min, f64::max);
+        if let Some(reason) = result.withheld {
+            *count.reasons.entry(reason).or_default() += 1;
         }
     }
 
-    /// Takes in rows.
-    pub(crate) fn take(&mut self, rows: &[DerivedRow]) {
-        for row in rows {
-            self.from_us = self.from_us.min(row.start_us.unwrap_or(row.timestamp_us));
-            self.to_us = self.to_us.max(row.timestamp_us);
-            self.is_simulated |= row.simulated;
-            if !self.counts.contains_key(&row.rule) {
-                self.counts.insert(row.rule.clone(), Count::default());
-            }
-            let Some(count) = self.counts.get_mut(&row.rule) else { continue };
-            count.results += 1;
-            if let Some(value) = row.value {
-                count.with_value += 1;
-                let (least, greatest) = count.range.unwrap_or((value, value));
-                count.range = Some((least.min(value), greatest.max(value)));
-            }
-            if let Some(reason) = &row.reason {
-                match count.reasons.get_mut(reason) {
-                    Some(of_reason) => *of_reason += 1,
-                    None => drop(count.reasons.insert(reason.clone(), 1)),
-                }
+    /// Takes in what others counted.
+    pub(crate) fn add(&mut self, other: Summary) {
+        self.range_us = wider(self.range_us, other.range_us, i64::min, i64::max);
+        self.is_simulated |= other.is_simulated;
+        for (rule, of) in other.counts {
+            let count = self.counts.entry(rule).or_default();
+            count.results += of.results;
+            count.with_value += of.with_value;
+            count.range = wider(count.range, of.range, f64::min, f64::max);
+            for (reason, of_reason) in of.reasons {
+                *count.reasons.entry(reason).or_default() += of_reason;
             }
         }
     }
@@ -71,16 +71,15 @@ impl Summary {
     }
 
     /// Prints it.
-    pub(crate) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn print(&self, rules: &RuleSet, out: &mut dyn Write) -> io::Result<()> {
         if self.is_simulated {
             writeln!(out, "SIMULATED HARDWARE, all of it or in part: see the column simulated")?;
         }
-        if self.from_us <= self.to_us {
-            let [from, to] = [self.from_us, self.to_us].map(|us| utc(us as f64 / 1e6));
+        if let Some((from_us, to_us)) = self.range_us {
+            let [from, to] = [from_us, to_us].map(|us| utc(us as f64 / 1e6));
             writeln!(out, "{} results from {from} to {to}", self.rows())?;
         }
-        let rules = &self.rules.rules;
-        let with = rules.iter().filter(|rule| self.counts.contains_key(&rule.name));
+        let with = self.counts.keys().filter_map(|place| rules.rules.get(*place));
         let wide = with.map(|rule| rule.name.len()).max().unwrap_or_default();
         writeln!(
             out,
@@ -88,8 +87,8 @@ impl Summary {
             "rule", "results", "with value", "least", "greatest"
         )?;
         let mut without = 0;
-        for rule in rules {
-            let Some(count) = self.counts.get(&rule.name) else {
+        for (place, rule) in rules.rules.iter().enumerate() {
+            let Some(count) = self.counts.get(&place) else {
                 without += 1;
                 continue;
             };
@@ -113,6 +112,19 @@ impl Summary {
             writeln!(out, "{rules} left out, without any result")?;
         }
         Ok(())
+    }
+}
+
+/// A range that holds both.
+fn wider<T>(
+    one: Option<(T, T)>,
+    other: Option<(T, T)>,
+    min: fn(T, T) -> T,
+    max: fn(T, T) -> T,
+) -> Option<(T, T)> {
+    match (one, other) {
+        (Some((low, high)), Some((least, most))) => Some((min(low, least), max(high, most))),
+        (one, other) => one.or(other),
     }
 }
 

@@ -4,6 +4,7 @@
 //! one of them. Texts are made once for each series of a piece and not for each row.
 
 mod csv;
+mod derived_rows;
 mod fleet_rules;
 mod mark;
 mod parts;
@@ -14,7 +15,8 @@ mod tail;
 mod target_rules;
 
 pub use csv::CsvPieces;
-pub use fleet_rules::{DerivedRows, FleetRules};
+pub use derived_rows::{DerivedRows, Settled};
+pub use fleet_rules::FleetRules;
 pub use mark::{SampleMark, ScrapeMark, SocketMark};
 pub use piece::{Piece, SampleSeries, SocketSeries, TargetPiece};
 pub use pieces::Pieces;
