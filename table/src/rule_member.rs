@@ -4,13 +4,14 @@
 use crate::table::{Table, table};
 
 table! {
-    /// A series at the first scrape in which some rule takes it, or a group at its first result.
+    /// A series at the first scrape in which some rule takes it, a group at its first result, or a target at its first
+    /// scrape, where that failed.
     pub struct RuleMember: "rule_members" sorted by [target, metric, labels, timestamp_us] {
         /// When that scrape began, or the instant of that result, in Unix microseconds of the recorder's clock.
         timestamp_us: i64 as Time("timestamp"),
         /// Name of the target.
         target: String,
-        /// Name of the metric, or of the rule.
+        /// Name of the metric, or of the rule; empty for a target as such.
         metric: String,
         /// Labels sorted by name, escaped as in the exposition format. Empty when there are none.
         labels: String,
@@ -20,3 +21,10 @@ table! {
 }
 
 impl Table for RuleMember {}
+
+impl RuleMember {
+    /// Whether it is a target as such, of which nothing was known as it was scraped first.
+    pub fn is_target(&self) -> bool {
+        self.metric.is_empty()
+    }
+}

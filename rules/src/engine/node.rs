@@ -141,6 +141,12 @@ impl NodeEngine {
         self.paged_us = Some(-FAR_US);
     }
 
+    /// Says that the target was scraped before all scrapes that come, first at this time in Unix seconds. Without a page
+    /// since ever it may be a node with anything.
+    pub fn remember_scrape(&mut self, start_s: f64) {
+        self.first_us.get_or_insert(Moment::of(start_s).ceil_us);
+    }
+
     /// Says that what is settled up to this instant, in microseconds since the Unix epoch, was given before: it is
     /// worked out again, as windows need it, and not given again.
     pub fn given_until(&mut self, instant_us: i64) {

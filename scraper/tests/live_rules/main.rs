@@ -18,7 +18,7 @@ use wattscribe_rules::rule::RuleSet;
 use wattscribe_table::{DerivedRow, DerivedRows, FleetRules, RuleMember, RunReader, TargetRules};
 
 use crate::recorded::Recorded;
-use crate::session::{Session, plain, session, told};
+use crate::session::{Session, What, plain, session, told};
 
 /// What the files give, in one go.
 fn evaluated(directory: &Path, rules: &Arc<RuleSet>) -> Vec<DerivedRow> {
@@ -137,6 +137,37 @@ proptest! {
         }
         check(&sessions);
     }
+}
+
+/// It may be a node with anything, whether or not it is still polled, and however long ago it was asked.
+#[test]
+fn a_target_that_never_answered_is_missing_from_the_fleet() {
+    let failed = |polled, pause_s, seconds| {
+        let mut session = plain(polled, pause_s, seconds, false);
+        session.seconds.iter_mut().flatten().for_each(|second| second.what = What::Failed);
+        session
+    };
+    let cases: [&[Session]; 4] = [
+        // Left out later, and before the tail.
+        &[failed(2, 1, 1), plain(4, 600, 3, true), plain(5, 3000, 12, false)],
+        // Polled again, also after a recording without it.
+        &[failed(2, 1, 4), plain(4, 600, 3, false), plain(4, 600, 6, false), failed(6, 3000, 12)],
+        &[failed(2, 1, 4), plain(4, 600, 3, false), plain(6, 3000, 12, false)],
+        // Not known for long.
+        &[failed(2, 1, 4), plain(4, 3, 3, true), plain(5, 5, 12, false)],
+    ];
+    for sessions in cases {
+        let rows = check(sessions);
+        let joules = rows.iter().filter(|row| row.rule == "fleet:joules:sum");
+        assert!(joules.clone().next().is_some(), "{}", told(sessions));
+    }
+    let rows = check(cases[0]);
+    let fleet = rows.iter().filter(|row| row.rule == "fleet:joules:sum");
+    assert!(
+        fleet.clone().all(|row| row.value.is_none()),
+        "{fleet:?}",
+        fleet = fleet.collect::<Vec<_>>()
+    );
 }
 
 #[test]

@@ -54,8 +54,10 @@ impl FleetRules {
         self.fleet.end_target(target);
     }
 
-    /// Takes over what a target remembers: its groups, and that it is simulated.
+    /// Takes over what a target remembers: its groups, that it was scraped and gave a page, and that it is simulated.
     pub fn remember(&mut self, target: &TargetRules) {
+        let id = self.fleet.target(target.target());
+        self.fleet.progress(id, target.progress());
         self.note_simulated(target.simulated_since_us());
         for (rule, labels) in target.groups() {
             self.fleet.remember(rule, target.target(), labels);

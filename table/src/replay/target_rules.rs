@@ -90,7 +90,11 @@ impl TargetRules {
     fn begin_anew(&mut self) {
         let next = NodeEngine::new(Arc::clone(&self.rules), &self.target, &self.named);
         let before = std::mem::replace(&mut self.node, next);
-        if before.progress().paged_us.is_some() {
+        let Progress { begun_us, paged_us, .. } = before.progress();
+        if let Some(begun_us) = begun_us {
+            self.node.remember_scrape(seconds(begun_us));
+        }
+        if paged_us.is_some() {
             self.node.remember_page();
         }
         self.node.given_until(self.given_us);
@@ -148,6 +152,16 @@ impl TargetRules {
         if self.begins_session || before.is_none() {
             self.begun_us = scrape.start_us;
         }
+        // One that never gives a page has no series to be known by, and is expected all the same.
+        if !scrape.is_ok && self.node.progress().begun_us.is_none() {
+            self.members.push(RuleMember {
+                timestamp_us: scrape.start_us,
+                target: (*self.target).to_owned(),
+                metric: String::new(),
+                labels: String::new(),
+                simulated: self.simulated_since_us.is_some(),
+            });
+        }
     }
 
     fn push(&mut self, scrape: &ScrapeMark) {
@@ -174,11 +188,15 @@ impl TargetRules {
         }
     }
 
-    /// Says that a series was met before all scrapes that come. Returns whether a rule takes it.
+    /// Says that a series, or the target itself, was met before all scrapes that come. Returns whether a rule takes it.
     pub fn remember(&mut self, member: &RuleMember) -> bool {
         if member.simulated {
             let since_us = self.simulated_since_us.get_or_insert(member.timestamp_us);
             *since_us = member.timestamp_us.min(*since_us);
+        }
+        if member.is_target() {
+            self.node.remember_scrape(seconds(member.timestamp_us));
+            return false;
         }
         self.remember_series(&member.metric, &member.labels)
     }
