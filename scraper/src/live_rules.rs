@@ -42,6 +42,8 @@ struct Target {
     /// The results up to this instant are recorded, in Unix microseconds.
     recorded_us: i64,
     is_polled: bool,
+    /// Whether this recording has a scrape of it.
+    is_recorded: bool,
 }
 
 impl LiveRules {
@@ -124,6 +126,7 @@ impl LiveRules {
                 rules: target,
                 recorded_us: tail.map_or(i64::MIN, |tail| tail.recorded_us(Some(name))),
                 is_polled: false,
+                is_recorded: false,
             }
         })
     }
@@ -141,6 +144,9 @@ impl LiveRules {
         self.until_us = self.until_us.max(Some(record.scrape.timestamp_us));
         let piece = TargetPiece::of_record(record, &|metric| self.metrics.contains(metric));
         self.take_piece(&piece, None);
+        if let Some(target) = self.targets.get_mut(&*piece.target) {
+            target.is_recorded = true;
+        }
     }
 
     fn take_piece(&mut self, piece: &TargetPiece, tail: Option<&RunTail>) {
@@ -229,11 +235,18 @@ impl LiveRules {
     pub fn finish(&mut self) {
         let polled = self.targets.iter().filter(|(_, target)| target.is_polled);
         let names: Vec<String> = polled.map(|(name, _)| name.clone()).collect();
+        let has_scrapes = self.targets.values().any(|target| target.is_recorded);
         for name in &names {
             if let Some(target) = self.targets.get_mut(name) {
                 target.rules.finish();
             }
             self.collect(name);
+            // Files do not know that it was polled: nothing waits for it there. Nor do they know of a recording without
+            // any scrape.
+            let target = self.targets.get(name).filter(|of| has_scrapes && !of.is_recorded);
+            if let Some(target) = target {
+                self.fleet.end_target(target.id);
+            }
         }
         self.fleet.finish();
         self.out.derived.extend(self.fleet.derived(self.fleet_recorded_us));

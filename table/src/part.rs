@@ -289,6 +289,7 @@ fn properties<T: Table>(path: &Path) -> Result<WriterProperties, PartError> {
             .set_column_encoding(name, Encoding::DELTA_BINARY_PACKED);
     }
     for column in columns.iter().filter(|column| column.data_type == DataType::Float64) {
+        // Measured values rarely repeat: they fill a dictionary, and are then written once more without it.
         properties = properties.set_column_dictionary_enabled(ColumnPath::from(column.name), false);
     }
     Ok(properties.build())

@@ -84,8 +84,7 @@ pub(crate) trait Sink {
 /// What a thread gives of a piece.
 struct Given {
     kept: Result<Kept, PartError>,
-    targets: Vec<TargetYield>,
-    explanations: Vec<Explanation>,
+    made: Yield,
     /// What could not be read of it.
     warnings: Vec<String>,
 }
@@ -151,9 +150,8 @@ impl Evaluation<'_> {
             let give = |place, made: Yield, results: &mut Vec<Settled>, warnings| {
                 let kept = keep.keep(place, number, results);
                 results.clear();
-                let Yield { targets, explanations } = made;
                 // Nobody is left to hear it when the evaluation has failed.
-                sender.send(Given { kept, targets, explanations, warnings }).is_ok()
+                sender.send(Given { kept, made, warnings }).is_ok()
             };
             for place in 0..self.source.len() {
                 // A reader that is gone has failed, and says so.
@@ -187,8 +185,8 @@ impl Evaluation<'_> {
                 let given = shard.recv().map_err(|_| "the evaluation stopped")?;
                 given.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
                 kept.add(given.kept?);
-                explanations.extend(given.explanations);
-                fleet.take(place, &given.targets);
+                explanations.extend(given.made.explanations);
+                fleet.take(place, &given.made.targets);
             }
             if place == self.source.len() {
                 fleet.rules.finish();

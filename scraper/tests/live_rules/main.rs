@@ -147,6 +147,10 @@ fn a_target_that_never_answered_is_missing_from_the_fleet() {
         session.seconds.iter_mut().flatten().for_each(|second| second.what = What::Failed);
         session
     };
+    // A page without anything is an answer.
+    let mut empty = failed(4, 1, 2);
+    empty.seconds[1][2].what = What::Empty;
+    check(&[empty, plain(1, 300, 4, false), plain(1, 1, 1, false)]);
     let cases: [&[Session]; 4] = [
         // Left out later, and before the tail.
         &[failed(2, 1, 1), plain(4, 600, 3, true), plain(5, 3000, 12, false)],
@@ -168,6 +172,23 @@ fn a_target_that_never_answered_is_missing_from_the_fleet() {
         "{fleet:?}",
         fleet = fleet.collect::<Vec<_>>()
     );
+}
+
+/// Files do not know that it was polled, so nothing waits for it.
+#[test]
+fn a_target_without_a_scrape_is_left_out_of_its_recording() {
+    let mut silent = plain(7, 1, 3, false);
+    silent.seconds.iter_mut().for_each(|nodes| nodes[2].what = What::Missing);
+    let rows = check(&[plain(5, 1, 1, false), silent.clone(), plain(7, 2, 3, false)]);
+    assert!(rows.iter().any(|row| row.node.is_none()));
+    check(&[plain(5, 1, 1, false), silent.clone()]);
+    check(&[silent.clone()]);
+    // Nor do they know of a recording that has none at all.
+    let mut first = plain(3, 1, 2, false);
+    first.seconds[1][1].what = What::Missing;
+    silent.seconds.iter_mut().flatten().for_each(|second| second.what = What::Missing);
+    check(&[first.clone(), Session { polled: 6, ..silent.clone() }]);
+    check(&[first, Session { polled: 6, ..silent }, plain(7, 2, 3, false)]);
 }
 
 #[test]

@@ -221,3 +221,60 @@ fn order_of_groups(a: &Derived, b: &Derived) -> Ordering {
 fn order_of_texts(a: &Arc<str>, b: &Arc<str>) -> Ordering {
     if Arc::ptr_eq(a, b) { Ordering::Equal } else { a.cmp(b) }
 }
+
+#[cfg(test)]
+mod tests {
+    use wattscribe_rules::State;
+    use wattscribe_rules::rule::builtin;
+
+    use super::*;
+    use crate::{PartReader, Row};
+
+    /// Results of several rules, nodes and groups, each number its own, in an order that is none.
+    fn results(rules: &RuleSet) -> Vec<Settled> {
+        let places = 0..rules.rules.len() as u32 * 12;
+        let mut results: Vec<Settled> = places
+            .map(|place| {
+                let nth = place / rules.rules.len() as u32;
+                let number = f64::from(place);
+                let has_window = place % 3 == 0;
+                let result = Derived {
+                    rule: place as usize % rules.rules.len(),
+                    at_us: i64::from(nth / 4) * 1_000_000,
+                    start_us: has_window.then_some(-i64::from(place)),
+                    window: has_window.then(|| format!("window {place}").into()),
+                    node: (place % 5 > 0).then(|| format!("node-{}", nth % 2).into()),
+                    labels: format!("socket=\"{}\"", nth / 2 % 2).into(),
+                    value: (place % 2 == 0).then_some(number),
+                    state: if place % 2 == 0 { State::Ok } else { State::Disagree },
+                    withheld: (place % 2 == 1).then_some(Withheld::ALL[place as usize % 6]),
+                    low: (place % 4 == 0).then_some(number + 0.1),
+                    high: (place % 4 == 1).then_some(number + 0.2),
+                    counter: (place % 4 == 2).then_some(number + 0.3),
+                    spread: (place % 4 == 3).then_some(number + 0.4),
+                    coverage: number / 1e3,
+                    members_expected: place + 1,
+                    members_reporting: place,
+                };
+                Settled { result, simulated: place % 7 == 0 }
+            })
+            .collect();
+        results.reverse();
+        results
+    }
+
+    #[test]
+    fn a_part_holds_the_rows_in_the_order_of_the_table() {
+        let rules = Arc::new(builtin());
+        let (rows, results) = (DerivedRows::of(Arc::clone(&rules)), results(&rules));
+        let mut expected: Vec<DerivedRow> = results.iter().map(|of| rows.row(of)).collect();
+        expected.sort_by(DerivedRow::order);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("part.parquet");
+        assert_eq!(rows.write(&path, &results).unwrap(), expected.len() as u64);
+        let found: Result<Vec<DerivedRow>, _> = PartReader::open(&path).unwrap().collect();
+        assert_eq!(found.unwrap(), expected);
+        let nothing = folder.path().join("nothing.parquet");
+        assert_eq!((rows.write(&nothing, &[]).unwrap(), nothing.exists()), (0, false));
+    }
+}

@@ -104,8 +104,11 @@ impl RunTail {
 
     /// Looks for pages before the tail of targets of which no series is known, in the latest pieces first.
     fn find_paged(&mut self, all: &Pieces, targets: &[&str]) -> Result<(), ReadError> {
+        let (asked, of_series): (Vec<_>, Vec<_>) =
+            self.members.iter().partition(|member| member.is_target());
         let mut sought: BTreeSet<&str> = targets.iter().copied().collect();
-        for member in self.members.iter().filter(|member| !member.is_target()) {
+        sought.extend(asked.iter().map(|member| member.target.as_str()));
+        for member in of_series {
             sought.remove(member.target.as_str());
         }
         // The first piece of the tail may begin before the tail does.

@@ -171,8 +171,8 @@ fn part(readings: &Readings, windows: &Windows, gathers: Gathers, result: &Deriv
         each.map(|(_, value)| *value).collect()
     };
     let here = within(start_s, end_s);
-    let around = within(start_s - step_s, end_s + step_s);
     if gathers == Gathers::Gain {
+        let around = within(start_s - step_s, end_s + step_s);
         let (gap_s, age_s) = (windows.gap.as_secs_f64(), windows.edge.as_secs_f64());
         let edges = [start_s, end_s].map(|edge_s| within(edge_s - age_s, edge_s));
         let restarts = |of: &[f64]| of.windows(2).filter(|pair| pair[1] < pair[0]).count();
