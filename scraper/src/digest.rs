@@ -10,7 +10,7 @@ use wattscribe_table::{CpuSample, LongReading, RECORD_BYTES_MAX, Recovery, Scrap
 use crate::cpu_rows::{self, ScrapeTime};
 use crate::failure::{Failure, FailureClass};
 use crate::history::History;
-use crate::instances::Instances;
+use crate::instances::{Instances, Refusal};
 use crate::keep::{Keep, canonical_labels};
 use crate::offset::OffsetFilter;
 use crate::power_page::PowerPage;
@@ -172,11 +172,7 @@ impl Digest {
             status: Some(200),
         })?;
         if let Some(instance) = &page.instance {
-            self.instances.claim(&self.target.name, instance).map_err(|owner| Failure {
-                class: FailureClass::Duplicate,
-                detail: format!("the target {owner} is the same exporter"),
-                status: Some(200),
-            })?;
+            self.instances.claim(&self.target.name, instance).map_err(refused)?;
         }
         if kept_bytes > KEPT_BYTES_MAX {
             let detail = format!("expected at most {KEPT_BYTES_MAX} bytes of kept samples");
@@ -225,4 +221,17 @@ impl Digest {
             wall_step_us,
         }
     }
+}
+
+fn refused(refusal: Refusal) -> Failure {
+    let (class, detail) = match refusal {
+        Refusal::SameAs(owner) => {
+            (FailureClass::Duplicate, format!("the target {owner} is the same exporter"))
+        }
+        Refusal::Several => (
+            FailureClass::Several,
+            "the address leads to more than one exporter, expected the address of one".to_owned(),
+        ),
+    };
+    Failure { status: Some(200), ..Failure::new(class, detail) }
 }

@@ -28,6 +28,8 @@ pub enum FailureClass {
     Parse,
     /// Another target is the same exporter, and its power would be counted twice.
     Duplicate,
+    /// The address leads to several exporters, whose numbers would be mixed under one name.
+    Several,
     /// Any other fault of the exchange.
     Exchange,
     /// The writer was behind; the scrape was dropped whole.
@@ -49,6 +51,7 @@ impl FailureClass {
             Self::Truncated => "truncated",
             Self::Parse => "parse",
             Self::Duplicate => "duplicate",
+            Self::Several => "several",
             Self::Exchange => "exchange",
             Self::Dropped => "dropped",
         }

@@ -4,11 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tempfile::TempDir;
 use wattscribe_simulator::{Machine, Waveform};
 use wattscribe_table::{CpuManifest, CpuSample, RunReader, Scrape};
-use wattscribe_tests::http::{Answer, Reply, Server, nobody};
+use wattscribe_tests::http::{Answer, Reply, Server, TEXT, nobody, try_get};
 use wattscribe_tests::nodes::{Nodes, record};
 use wattscribe_tests::program::run;
 
@@ -70,6 +71,35 @@ fn an_exporter_with_two_addresses_is_counted_once() {
     assert!(scrapes.iter().any(|scrape| scrape.target == refused));
     let said = format!("duplicate: the target {owner} is the same exporter");
     assert!(log.contains(&said), "{log}");
+}
+
+/// An address behind which requests go to one node after the other: their mean would look like one whole node.
+#[test]
+fn an_address_of_several_exporters_has_no_power() {
+    let totals = |watts| [Waveform::Constant { watts }];
+    let nodes = Nodes::start(&[
+        Machine::grace("low", &totals(100.0)),
+        Machine::grace("high", &totals(300.0)),
+    ]);
+    let behind = [nodes.address("low"), nodes.address("high")];
+    let requests = AtomicUsize::new(0);
+    let balancer = Server::start(move |_| {
+        let turn = requests.fetch_add(1, Ordering::Relaxed);
+        Reply::Answer(try_get(behind[turn % behind.len()], "/metrics", TEXT).unwrap())
+    });
+    let folder = TempDir::new().unwrap();
+    let out = folder.path().join("run");
+    let mut command = record([("balanced", balancer.address)], "100ms", &out);
+    let log = run(command.args(["--duration", "3s"])).succeeded().stderr;
+    assert!(log.contains("several: the address leads to more than one exporter"), "{log}");
+    let run = RunReader::open(&out).unwrap();
+    let outcomes: Vec<String> =
+        run.rows::<Scrape>().unwrap().map(|scrape| scrape.unwrap().outcome).collect();
+    assert!(outcomes.len() >= 10, "{outcomes:?}");
+    for (scrape, outcome) in outcomes.iter().enumerate() {
+        // The third page is of the first one's exporter.
+        assert_eq!(outcome, if scrape < 2 { "ok" } else { "several" }, "scrape {scrape}");
+    }
 }
 
 fn check_tables(out: &Path) {
