@@ -10,8 +10,8 @@ use std::time::Duration;
 use wattscribe_rules::engine::TargetId;
 use wattscribe_rules::rule::{RuleSet, Timing};
 use wattscribe_table::{
-    DerivedRows, FleetRules, ReadError, RuleMember, RuleRecord, RunReader, RunTail, ScrapeRecord,
-    TargetPiece, TargetRules,
+    DerivedRows, FleetRules, ReadError, RecordedUntil, RuleMember, RuleRecord, RunReader, RunTail,
+    ScrapeRecord, TargetPiece, TargetRules,
 };
 
 /// The rules of a recording.
@@ -23,8 +23,8 @@ pub struct LiveRules {
     rows: DerivedRows,
     targets: BTreeMap<String, Target>,
     fleet: FleetRules,
-    /// The results of the fleet up to this instant are recorded, in Unix microseconds.
-    fleet_recorded_us: i64,
+    /// How far results of the fleet are recorded.
+    fleet_recorded: RecordedUntil,
     /// The tail that is being taken in, and the next of its pieces.
     tail: Option<(Box<RunTail>, usize)>,
     waiting: VecDeque<ScrapeRecord>,
@@ -39,8 +39,8 @@ pub struct LiveRules {
 struct Target {
     id: TargetId,
     rules: TargetRules,
-    /// The results up to this instant are recorded, in Unix microseconds.
-    recorded_us: i64,
+    /// How far its results are recorded.
+    recorded: RecordedUntil,
     is_polled: bool,
     /// Whether this recording has a scrape of it.
     is_recorded: bool,
@@ -65,7 +65,7 @@ impl LiveRules {
             metrics,
             rows: DerivedRows::of(Arc::clone(&rules)),
             fleet: FleetRules::new(Arc::clone(&rules), &[]),
-            fleet_recorded_us: i64::MIN,
+            fleet_recorded: RecordedUntil::NOTHING,
             targets: BTreeMap::new(),
             tail: None,
             waiting: VecDeque::new(),
@@ -110,7 +110,7 @@ impl LiveRules {
             }
         }
         self.fleet.given_until(tail.given_us);
-        self.fleet_recorded_us = tail.recorded_us(None);
+        self.fleet_recorded = tail.recorded(None);
         self.known = std::mem::take(&mut tail.known);
     }
 
@@ -124,7 +124,7 @@ impl LiveRules {
             Target {
                 id: fleet.target(name),
                 rules: target,
-                recorded_us: tail.map_or(i64::MIN, |tail| tail.recorded_us(Some(name))),
+                recorded: tail.map_or(RecordedUntil::NOTHING, |tail| tail.recorded(Some(name))),
                 is_polled: false,
                 is_recorded: false,
             }
@@ -158,10 +158,10 @@ impl LiveRules {
 
     /// Takes out what a target gave, and what that gave to the fleet.
     fn collect(&mut self, name: &str) {
-        let LiveRules { rows, targets, fleet, out, fleet_recorded_us, known, .. } = self;
+        let LiveRules { rows, targets, fleet, out, fleet_recorded, known, .. } = self;
         let Some(target) = targets.get_mut(name) else { return };
         let mut results = Vec::new();
-        rows.take(&mut target.rules, target.recorded_us, &mut out.derived, &mut results);
+        rows.take(&mut target.rules, target.recorded, &mut out.derived, &mut results);
         for member in target.rules.members() {
             // Each is met once more at most, and the set is empty soon.
             let key = (member.target, member.metric, member.labels);
@@ -172,7 +172,7 @@ impl LiveRules {
         }
         let (progress, since_us) = (target.rules.progress(), target.rules.simulated_since_us());
         fleet.take(target.id, &results, progress, since_us);
-        out.derived.extend(fleet.derived(*fleet_recorded_us));
+        out.derived.extend(fleet.derived(*fleet_recorded));
     }
 
     /// When rules are evaluated.
@@ -228,7 +228,7 @@ impl LiveRules {
         if let Some(target) = self.targets.get(name) {
             self.fleet.end_target(target.id);
         }
-        self.out.derived.extend(self.fleet.derived(self.fleet_recorded_us));
+        self.out.derived.extend(self.fleet.derived(self.fleet_recorded));
     }
 
     /// Ends the recording: what the last scrapes settle by being the last.
@@ -249,7 +249,7 @@ impl LiveRules {
             }
         }
         self.fleet.finish();
-        self.out.derived.extend(self.fleet.derived(self.fleet_recorded_us));
+        self.out.derived.extend(self.fleet.derived(self.fleet_recorded));
     }
 
     /// What came of the scrapes so far and was not taken out yet.

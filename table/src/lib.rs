@@ -40,8 +40,9 @@ pub use reading::LongReading;
 pub use record::{Journaled, Record, RuleRecord, ScrapeRecord};
 pub use recording::{Recording, open_any};
 pub use replay::{
-    CsvPieces, DerivedRows, FleetRules, Piece, Pieces, RunTail, SampleMark, SampleSeries,
-    ScrapeMark, Sessions, Settled, SocketMark, SocketSeries, TargetPiece, TargetRules,
+    CsvPieces, DerivedRows, FleetRules, Piece, Pieces, RecordedUntil, RunTail, SampleMark,
+    SampleSeries, ScrapeMark, Sessions, Settled, SocketMark, SocketSeries, TargetPiece,
+    TargetRules,
 };
 pub use rule_member::RuleMember;
 pub use run::{

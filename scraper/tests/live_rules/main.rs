@@ -7,7 +7,7 @@
 mod recorded;
 mod session;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -15,7 +15,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use wattscribe_rules::engine::Derived;
 use wattscribe_rules::rule::RuleSet;
-use wattscribe_table::{DerivedRow, DerivedRows, FleetRules, RuleMember, RunReader, TargetRules};
+use wattscribe_table::{
+    DerivedRow, DerivedRows, FleetRules, RecordedUntil, RuleMember, RunReader, TargetRules,
+};
 
 use crate::recorded::Recorded;
 use crate::session::{Session, What, plain, session, told};
@@ -55,7 +57,7 @@ fn evaluated(directory: &Path, rules: &Arc<RuleSet>) -> Vec<DerivedRow> {
             if ends {
                 fleet.end_target(*id);
             }
-            out.extend(fleet.derived(i64::MIN));
+            out.extend(fleet.derived(RecordedUntil::NOTHING));
         }
     }
     for (id, target) in targets.values_mut() {
@@ -70,7 +72,7 @@ fn evaluated(directory: &Path, rules: &Arc<RuleSet>) -> Vec<DerivedRow> {
         );
     }
     fleet.finish();
-    out.extend(fleet.derived(i64::MIN));
+    out.extend(fleet.derived(RecordedUntil::NOTHING));
     out
 }
 
@@ -81,7 +83,7 @@ fn give(
     out: &mut Vec<DerivedRow>,
 ) {
     let mut results = Vec::new();
-    rows.take(target, i64::MIN, out, &mut results);
+    rows.take(target, RecordedUntil::NOTHING, out, &mut results);
     fleet(&results, target);
 }
 
@@ -207,4 +209,33 @@ fn a_node_that_was_there_long_ago_is_missing_from_the_fleet() {
         plain(4, 9000, 1, true),
         plain(6, 2, 20, false),
     ]);
+}
+
+/// Results that the first rules gave stay, and the others follow from the second: none is lost, none is there twice.
+#[test]
+fn a_rule_file_that_changes_between_two_recordings_loses_no_result() {
+    let instant =
+        |row: &DerivedRow| (row.rule.clone(), row.labels.clone(), row.start_us, row.timestamp_us);
+    for (first, second) in [("3s", "30s"), ("30s", "3s")] {
+        for (pause_s, killed) in [(1, false), (1, true), (7, false), (7, true), (40, true)] {
+            let mut recorded = Recorded::new();
+            recorded.set_gap(first);
+            recorded.record(&plain(3, 1, 24, killed));
+            recorded.set_gap(second);
+            recorded.record(&plain(3, pause_s, 50, false));
+            let run = RunReader::open(recorded.directory.path()).unwrap();
+            let live: Vec<DerivedRow> = run.rows().unwrap().map(Result::unwrap).collect();
+            let of_sockets = live.iter().filter(|row| row.rule == "node:watts:sum");
+            let hashes: BTreeSet<&str> = of_sockets.map(|row| &*row.rule_hash).collect();
+            let sorted = |rows: &[DerivedRow]| {
+                let mut instants: Vec<_> = rows.iter().map(instant).collect();
+                instants.sort_unstable();
+                instants
+            };
+            let expected = evaluated(recorded.directory.path(), &recorded.rules);
+            let case = format!("{first} to {second}, pause {pause_s} s, killed {killed}");
+            assert_eq!(sorted(&live), sorted(&expected), "{case}");
+            assert_eq!(hashes.len(), 2, "{case}: {hashes:?}");
+        }
+    }
 }

@@ -59,16 +59,13 @@ rules:
     unit: W
 "#;
 
-fn rules() -> Arc<RuleSet> {
-    Arc::new(rule::read(RULES).unwrap())
-}
-
 const NODES: [&str; 3] = ["a", "b", "c"];
 
 /// A directory that is recorded to again and again.
 pub(crate) struct Recorded {
     pub(crate) directory: tempfile::TempDir,
     pub(crate) rules: Arc<RuleSet>,
+    text: String,
     seq: BTreeMap<&'static str, u64>,
     now_us: i64,
 }
@@ -76,7 +73,15 @@ pub(crate) struct Recorded {
 impl Recorded {
     pub(crate) fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        Self { directory, rules: rules(), seq: BTreeMap::new(), now_us: 1_788_310_140_000_000 }
+        let rules = Arc::new(rule::read(RULES).unwrap());
+        let (text, now_us) = (RULES.to_owned(), 1_788_310_140_000_000);
+        Self { directory, rules, text, seq: BTreeMap::new(), now_us }
+    }
+
+    /// Records with another gap limit from now on.
+    pub(crate) fn set_gap(&mut self, gap: &str) {
+        self.text = RULES.replace("\nrules:", &format!("\ngap: {gap}\nrules:"));
+        self.rules = Arc::new(rule::read(&self.text).unwrap());
     }
 
     /// Records a session as the recorder does.
@@ -90,7 +95,7 @@ impl Recorded {
         let (mut run, _) = RunWriter::open(self.directory.path(), Options::default()).unwrap();
         let reader = RunReader::open(self.directory.path()).unwrap();
         let rules = Arc::clone(&self.rules);
-        let had_rules = run.keep_rules(RULES).unwrap();
+        let had_rules = run.keep_rules(&self.text).unwrap();
         let mut live =
             LiveRules::start(rules, &polled, Duration::from_secs(1), &reader, had_rules).unwrap();
         let recorder_us = self.now_us;

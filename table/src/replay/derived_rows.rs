@@ -10,6 +10,7 @@ use arrow_array::{
 use wattscribe_rules::engine::{Derived, Withheld};
 use wattscribe_rules::rule::{From, Rule, RuleSet};
 
+use super::recorded_until::RecordedUntil;
 use super::target_rules::TargetRules;
 use crate::column::Store;
 use crate::{DerivedRow, PartError, PartWriter, Simulated};
@@ -52,18 +53,18 @@ impl DerivedRows {
         DerivedRows { rules, is_taken, rank }
     }
 
-    /// Takes out the results of a target: as rows those that were settled after an instant, in Unix microseconds, and as
-    /// they are all that rules of the fleet take.
+    /// Takes out the results of a target: as rows those that are not recorded, and as they are all that rules of the fleet
+    /// take.
     pub fn take(
         &self,
         target: &mut TargetRules,
-        after_us: i64,
+        recorded: RecordedUntil,
         rows: &mut Vec<DerivedRow>,
         for_fleet: &mut Vec<Derived>,
     ) {
         let mut settled = Vec::new();
         self.settled(target, &mut settled, for_fleet);
-        let new = settled.iter().filter(|settled| self.settled_us(&settled.result) > after_us);
+        let new = settled.iter().filter(|settled| !recorded.has(&settled.result));
         rows.extend(new.map(|settled| self.row(settled)));
     }
 
@@ -93,7 +94,7 @@ impl DerivedRows {
         Settled { result, simulated }
     }
 
-    pub(super) fn settled_us(&self, result: &Derived) -> i64 {
+    fn settled_us(&self, result: &Derived) -> i64 {
         self.rules.timing.settled_us(result.at_us, result.start_us.is_some())
     }
 

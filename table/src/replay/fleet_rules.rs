@@ -8,6 +8,7 @@ use wattscribe_rules::engine::{
 use wattscribe_rules::rule::RuleSet;
 
 use super::derived_rows::{DerivedRows, Settled};
+use super::recorded_until::RecordedUntil;
 use super::target_rules::TargetRules;
 use crate::DerivedRow;
 
@@ -78,11 +79,11 @@ impl FleetRules {
         self.fleet.finish();
     }
 
-    /// Takes out the results, as rows those that were settled after an instant, in Unix microseconds.
-    pub fn derived(&mut self, after_us: i64) -> impl Iterator<Item = DerivedRow> + '_ {
+    /// Takes out the results, as rows those that are not recorded.
+    pub fn derived(&mut self, recorded: RecordedUntil) -> impl Iterator<Item = DerivedRow> + '_ {
         let FleetRules { fleet, rows, simulated_since_us } = self;
         let rows = &*rows;
-        let new = fleet.derived().filter(move |result| rows.settled_us(result) > after_us);
+        let new = fleet.derived().filter(move |result| !recorded.has(result));
         new.map(|result| rows.row(&rows.settle(result, *simulated_since_us)))
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use wattscribe_rules::rule::RuleSet;
 
 use super::pieces::Pieces;
+use super::recorded_until::RecordedUntil;
 use super::sessions::Sessions;
 use crate::{DerivedTime, ReadError, RuleMember, RunReader};
 
@@ -33,8 +34,8 @@ pub struct RunTail {
     pub paged: BTreeSet<String>,
     /// Which recordings the pieces are of, with the one that now begins.
     pub sessions: Sessions,
-    /// The last instant whose results are recorded, in Unix microseconds: of each node, and of the fleet under `None`.
-    recorded_us: BTreeMap<Option<String>, i64>,
+    /// How far results are recorded: of each node, and of the fleet under `None`.
+    recorded: BTreeMap<Option<String>, RecordedUntil>,
     /// The members that were met later and are recorded: target, metric and labels.
     pub known: HashSet<(String, String, String)>,
 }
@@ -78,7 +79,7 @@ impl RunTail {
             is_cut,
             members: Vec::new(),
             paged: BTreeSet::new(),
-            recorded_us: BTreeMap::new(),
+            recorded: BTreeMap::new(),
             known: HashSet::new(),
         };
         for member in run.rows::<RuleMember>()? {
@@ -93,10 +94,8 @@ impl RunTail {
         }
         for row in run.rows_since::<DerivedTime>("timestamp", from_us)? {
             let DerivedTime { timestamp_us, start_us, node } = row?;
-            // The rules may be others by now, with a longer gap: no instant is settled that no scrape had reached.
-            let settled_us = rules.timing.settled_us(timestamp_us, start_us.is_some()).min(last_us);
-            let recorded_us = tail.recorded_us.entry(node).or_insert(i64::MIN);
-            *recorded_us = settled_us.max(*recorded_us);
+            let recorded = tail.recorded.entry(node).or_insert(RecordedUntil::NOTHING);
+            recorded.note(timestamp_us, start_us.is_some());
         }
         tail.find_paged(&all, targets)?;
         Ok(Some(tail))
@@ -125,10 +124,10 @@ impl RunTail {
         Ok(())
     }
 
-    /// The instant up to which results are recorded, in Unix microseconds: of a node, or of the fleet.
-    pub fn recorded_us(&self, node: Option<&str>) -> i64 {
-        let recorded_us = self.recorded_us.get(&node.map(str::to_owned)).copied();
-        recorded_us.unwrap_or(i64::MIN).max(self.given_us)
+    /// How far results are recorded, of a node or of the fleet.
+    pub fn recorded(&self, node: Option<&str>) -> RecordedUntil {
+        let recorded = self.recorded.get(&node.map(str::to_owned)).copied();
+        recorded.unwrap_or(RecordedUntil::NOTHING)
     }
 }
 
