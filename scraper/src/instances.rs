@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_target_of_several_exporters_is_refused_from_the_first_that_returns() {
         let instances = Instances::default();
-        let mut claim = |instance: &str| instances.claim("a", instance);
+        let claim = |instance: &str| instances.claim("a", instance);
         for restarted in ["1", "2", "2", "3"] {
             assert_eq!(claim(restarted), Ok(()), "{restarted}");
         }

@@ -216,9 +216,14 @@ impl HiddenFile {
     /// Begins a file under another name of the same file system. What a crash left under that name is removed.
     pub(crate) fn create_as(hidden: PathBuf, path: &Path) -> Result<HiddenFile, DiskError> {
         remove(&hidden)?;
-        let file = OpenOptions::new().write(true).create_new(true).open(&hidden);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&hidden);
         let file = file.map_err(at("create", &hidden))?;
         Ok(HiddenFile { file, hidden, path: path.to_owned(), published: false })
+    }
+
+    /// For reading what is there, and changing it.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
     }
 
     /// Syncs the file and gives it its name, in place of what had it.

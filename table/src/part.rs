@@ -19,9 +19,10 @@ use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 
 use crate::column::CellError;
-use crate::disk::{DiskError, HiddenFile};
+use crate::disk::{DiskError, HiddenFile, at};
 use crate::table::{Row, SCHEMA_VERSION, Table};
 
+mod checksum;
 mod open;
 
 pub(crate) use open::{Texts, latest_us, noted, open};
@@ -56,6 +57,16 @@ pub enum PartError {
         path: PathBuf,
         /// What is wrong with it.
         source: ParquetError,
+    },
+    /// The file is not as it was written.
+    #[error("{}: damaged: found CRC-32 {found}, expected {expected}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The checksum of what is there.
+        found: String,
+        /// What the footer says.
+        expected: String,
     },
     /// A cell does not fit its column.
     #[error("{}: {source}", path.display())]
@@ -206,7 +217,9 @@ impl<T: Table> PartWriter<T> {
         if let Some(simulated) = simulated {
             self.note("wattscribe.simulated", simulated.as_str().to_owned());
         }
+        self.note(checksum::KEY, checksum::BLANK.to_owned());
         let file = self.writer.into_inner().map_err(parquet_error(&self.path))?;
+        checksum::put(file.file()).map_err(at("write", &self.path))?;
         file.publish()?;
         Ok(self.rows)
     }
@@ -276,6 +289,7 @@ fn properties<T: Table>(path: &Path) -> Result<WriterProperties, PartError> {
     let level = ZstdLevel::try_new(ZSTD_LEVEL).map_err(parquet_error(path))?;
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(level))
+        .set_created_by(checksum::CREATED_BY.to_owned())
         .set_max_row_group_row_count(Some(ROW_GROUP_ROWS))
         .set_sorting_columns(Some(sorted.collect()))
         .set_key_value_metadata(Some(about));

@@ -266,6 +266,35 @@ fn the_name_appears_with_the_whole_file_and_links_are_not_followed() {
     assert_eq!(read::<CpuSample>(&path), [withheld("a", 0, 1, State::Lost)]);
 }
 
+/// Parquet itself would give other numbers for some of these.
+#[test]
+fn a_byte_that_flipped_is_no_other_number() {
+    let directory = tempdir().unwrap();
+    let path = directory.path().join("part-000001.parquet");
+    let rows: Vec<CpuSample> = (0..20).map(|at| cpu("node-a", 0, at)).collect();
+    write_part(&path, rows.clone(), Some(Simulated::False)).unwrap();
+    let whole = fs::read(&path).unwrap();
+    let mut damaged = 0;
+    for at in (0..whole.len()).step_by(3) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0x10;
+        fs::write(&path, bytes).unwrap();
+        match PartReader::<CpuSample>::open(&path)
+            .and_then(|part| part.collect::<Result<Vec<_>, _>>())
+        {
+            // The name of the tool that wrote the file.
+            Ok(found) => assert!(found == rows, "byte {at} of {}: {found:?}", whole.len()),
+            Err(error @ PartError::Damaged { .. }) => {
+                damaged += 1;
+                let text = error.to_string();
+                assert!(text.contains("part-000001.parquet: damaged: found CRC-32"), "{text}");
+            }
+            Err(_) => {}
+        }
+    }
+    assert!(damaged > 300, "{damaged} of {}", whole.len());
+}
+
 #[test]
 fn simulated_of_rows() {
     let cases: [(&[bool], _); 5] = [

@@ -10,6 +10,7 @@ use super::paths::RunPaths;
 use super::seal::{Sealed, seal};
 use crate::disk;
 use crate::journal::Segment;
+use crate::part::noted;
 use crate::record::RecordRef;
 use crate::{
     CpuManifest, CpuSample, CsvVersion, LongReading, PartError, PartReader, Record, RuleRecord,
@@ -282,8 +283,8 @@ fn last_numbers(paths: &RunPaths, recovery: &mut Recovery) -> Result<(), RunErro
 fn simulated(paths: &RunPaths) -> Result<Option<Simulated>, RunError> {
     let parts = paths.parts::<CpuSample>()?;
     let words = parts.into_iter().filter_map(|number| {
-        let part = PartReader::<SocketRead>::open(&paths.part::<CpuSample>(number)).ok()?;
-        part.simulated().and_then(Simulated::from_word)
+        let word = noted::<SocketRead>(&paths.part::<CpuSample>(number), "wattscribe.simulated");
+        Simulated::from_word(&word.ok()??)
     });
     Ok(words.reduce(Simulated::and))
 }
