@@ -48,6 +48,10 @@ pub struct ExporterArgs {
     #[arg(long)]
     pub no_nvml: bool,
 
+    /// Reads accelerators that runtime power management holds asleep as well, and so wakes them.
+    #[arg(long)]
+    pub allow_wake: bool,
+
     /// DCGM's library [default: libdcgm.so.4, libdcgm.so.3, libdcgm.so]
     #[arg(long, value_name = "PATH")]
     pub dcgm_library: Option<PathBuf>,
@@ -96,6 +100,8 @@ pub struct Config {
     pub nvml: Vec<PathBuf>,
     /// Where DCGM is.
     pub dcgm: dcgm::Access,
+    /// Whether accelerators that sleep are read all the same, and so woken.
+    pub allow_wake: bool,
 }
 
 impl Config {
@@ -104,7 +110,17 @@ impl Config {
         let dcgm = dcgm::Access::new(Vec::new(), DCGM_ADDRESS.to_owned());
         let limits = Limits { stale_after: STALE_AFTER_MIN, read_deadline: READ_DEADLINE };
         let (interval, dead_after) = (INTERVAL, DEAD_AFTER);
-        Self { address, source, sysfs, interval, limits, dead_after, nvml: Vec::new(), dcgm }
+        Self {
+            address,
+            source,
+            sysfs,
+            interval,
+            limits,
+            dead_after,
+            nvml: Vec::new(),
+            dcgm,
+            allow_wake: false,
+        }
     }
 }
 
@@ -153,6 +169,7 @@ impl ExporterArgs {
             dead_after: DEAD_AFTER,
             nvml: if self.no_nvml { Vec::new() } else { nvml },
             dcgm,
+            allow_wake: self.allow_wake,
         })
     }
 }

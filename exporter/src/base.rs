@@ -21,7 +21,8 @@ const DISCOVERY_PATIENCE: u32 = 5;
 /// What the ladder chose, at work.
 #[derive(Debug)]
 pub struct Base {
-    rung: Rung,
+    /// The rung that it stands on; none where nothing measures the CPUs.
+    rung: Option<Rung>,
     readers: Readers,
 }
 
@@ -32,6 +33,11 @@ enum Readers {
 }
 
 impl Base {
+    /// A node whose CPUs nothing measures.
+    pub fn absent() -> Self {
+        Self { rung: None, readers: Readers::Workers(Workers::default()) }
+    }
+
     /// Starts what reads the sensors.
     pub fn start(chosen: Chosen, ground: &Ground) -> io::Result<Self> {
         let rung = chosen.rung();
@@ -43,23 +49,24 @@ impl Base {
             }
             Chosen::Library { thread, .. } => Readers::Library(thread),
         };
-        Ok(Self { rung, readers })
+        Ok(Self { rung: Some(rung), readers })
     }
 
-    /// Who reads.
-    pub fn source(&self) -> Source {
-        self.rung.source()
+    /// Who reads, if anyone does.
+    pub fn source(&self) -> Option<Source> {
+        self.rung.map(Rung::source)
     }
 
     /// The rung of the ladder. An engine that comes back may offer more or less than before.
-    pub fn rung(&self) -> Rung {
-        if self.source() != Source::Dcgm {
+    pub fn rung(&self) -> Option<Rung> {
+        if self.source() != Some(Source::Dcgm) {
             return self.rung;
         }
         let is_sys_io = |cell: &Arc<Cell>| {
             cell.is_present() && cell.sensor.kind == Kind::CpuField(CpuField::SysIo)
         };
-        if self.cells().iter().any(is_sys_io) { Rung::Dcgm } else { Rung::Dcgm1130 }
+        let has_sys_io = self.cells().iter().any(is_sys_io);
+        Some(if has_sys_io { Rung::Dcgm } else { Rung::Dcgm1130 })
     }
 
     /// The sensors, lost ones included, ordered by where they stand.
@@ -83,7 +90,8 @@ impl Base {
     pub fn rediscover(&self, ground: &Ground) -> io::Result<()> {
         let Readers::Workers(workers) = &self.readers else { return Ok(()) };
         let patience = ground.deadline * DISCOVERY_PATIENCE;
-        let Some(found) = ground.discover(self.source(), patience) else { return Ok(()) };
+        let Some(source) = self.source() else { return Ok(()) };
+        let Some(found) = ground.discover(source, patience) else { return Ok(()) };
         // No sensor at all is a finding like any other: all are lost.
         workers.reconcile(found.unwrap_or_default(), ground)
     }
@@ -98,7 +106,8 @@ impl Base {
 
     /// Whether a file holds discovery back: no sensor that came, went or moved since is known.
     pub fn is_discovery_overdue(&self, ground: &Ground, now: Now) -> bool {
-        ground.is_discovery_overdue(self.source(), now, ground.deadline * DISCOVERY_PATIENCE)
+        let patience = ground.deadline * DISCOVERY_PATIENCE;
+        self.source().is_some_and(|source| ground.is_discovery_overdue(source, now, patience))
     }
 }
 

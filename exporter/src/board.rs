@@ -1,13 +1,17 @@
 //! What is measured on a node and how it stands: the source of its CPUs, which is replaced when it dies for
-//! good, and the modules of its GPUs beside it.
+//! good, and its accelerators beside it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tracing::{info, warn};
 
+use crate::accelerator::energy_check::{EnergyCheck, Trust};
+use crate::accelerator::quantity::Quantity;
+use crate::accelerator::reader::Reading;
+use crate::accelerator::watched::Accelerators;
 use crate::base::Base;
 use crate::cell::{Cell, Limits, Overdue, Verdict};
 use crate::clock::Now;
@@ -18,9 +22,10 @@ use crate::instance::InstanceId;
 use crate::ladder::{Chosen, DCGM_DEADLINE, Ground, climb};
 use crate::library::LibraryThread;
 use crate::module::modules;
-use crate::sensor::Source;
+use crate::sensor::{Kind, Source};
 use crate::twins::{TwinWatch, Twins};
 use crate::vigil::{Said, Seen, Vigil};
+use wattscribe_rules::State;
 
 /// What is measured on a node.
 #[derive(Debug)]
@@ -34,7 +39,10 @@ pub struct Board {
     ground: Ground,
     base: RwLock<Arc<Base>>,
     nvml: Option<LibraryThread>,
+    accelerators: Accelerators,
     watching: Mutex<Watching>,
+    /// What is known of the counters of accelerators, by address.
+    checks: Mutex<BTreeMap<String, EnergyCheck>>,
     /// On its own, so that a page never waits for a log that nobody reads.
     twins: Mutex<TwinWatch>,
     decline: Mutex<Decline>,
@@ -52,26 +60,40 @@ struct Watching {
 }
 
 impl Board {
-    /// Starts reading what the ladder chose. `nvml` is the thread of that library, if it is to be read.
+    /// Starts reading what the ladder chose, and the accelerators. `nvml` is the thread of that library, if it is to be
+    /// read. Without anything chosen there are accelerators alone.
     pub fn start(
-        chosen: Chosen,
+        chosen: Option<Chosen>,
         ground: Ground,
         nvml: Option<LibraryThread>,
         limits: Limits,
     ) -> io::Result<Arc<Self>> {
-        let base = Base::start(chosen, &ground)?;
-        Ok(Arc::new(Self {
+        let base = match chosen {
+            Some(chosen) => Base::start(chosen, &ground)?,
+            None => Base::absent(),
+        };
+        let accelerators = Accelerators::new(Reading {
+            sysfs: ground.sysfs.clone(),
+            health: Arc::clone(&ground.health),
+            schedule: ground.schedule,
+            allow_wake: ground.allow_wake,
+        });
+        let board = Arc::new(Self {
             limits,
             is_simulated: ground.sysfs.is_simulated(),
             instance: InstanceId::random(),
             ground,
             base: RwLock::new(Arc::new(base)),
             nvml,
+            accelerators,
             watching: Mutex::default(),
+            checks: Mutex::default(),
             twins: Mutex::default(),
             decline: Mutex::new(Decline::new(Now::read())),
             irreplaceable: Mutex::default(),
-        }))
+        });
+        board.rediscover_accelerators()?;
+        Ok(board)
     }
 
     /// The source that the CPUs are measured with now.
@@ -82,6 +104,28 @@ impl Board {
     /// The library of GPUs.
     pub fn nvml(&self) -> Option<&LibraryThread> {
         self.nvml.as_ref()
+    }
+
+    /// The accelerators.
+    pub fn accelerators(&self) -> &Accelerators {
+        &self.accelerators
+    }
+
+    /// Whether the counter of the accelerator at this address is believed.
+    pub fn trust(&self, pci: &str) -> Trust {
+        let checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        checks.get(pci).map(EnergyCheck::trust).unwrap_or_default()
+    }
+
+    /// Looks for accelerators that came, went or got another driver. Where a file holds that back, all stays as it was.
+    ///
+    /// # Errors
+    /// When a thread cannot be started.
+    pub fn rediscover_accelerators(&self) -> io::Result<()> {
+        match self.ground.discover_accelerators(self.ground.deadline) {
+            Some(found) => self.accelerators.reconcile(found),
+            None => Ok(()),
+        }
     }
 
     /// Counters of the exporter itself.
@@ -99,8 +143,21 @@ impl Board {
         self.twins.lock().unwrap_or_else(PoisonError::into_inner).found()
     }
 
-    /// Whether a whole socket's power is fresh now.
+    /// Whether there is what readiness asks for: a whole socket's power, or on a node whose CPUs nothing measures the
+    /// power of an accelerator, or one that sleeps.
     pub fn is_ready(&self, now: Now) -> bool {
+        if self.base().source().is_some() {
+            return self.has_socket_power(now);
+        }
+        let live = self.accelerators.live();
+        let cells = live.iter().map(|accelerator| Arc::clone(&accelerator.power));
+        let gpus = self.nvml.iter().flat_map(LibraryThread::cells);
+        cells
+            .chain(gpus)
+            .any(|cell| matches!(cell.judge(now, self.limits).state, State::Ok | State::Suspended))
+    }
+
+    fn has_socket_power(&self, now: Now) -> bool {
         self.cells().iter().any(|cell| {
             cell.sensor.kind.is_socket_power() && cell.judge(now, self.limits).watts.is_some()
         })
@@ -116,8 +173,9 @@ impl Board {
     /// mean other things.
     pub fn reconsider(&self, now: Now, dead_after: Duration) -> io::Result<()> {
         let base = self.base();
+        let Some(source) = base.source() else { return Ok(()) };
         let sign = match base.library() {
-            _ if self.is_ready(now) => Sign::Alive,
+            _ if self.has_socket_power(now) => Sign::Alive,
             Some(library) if library.status().busy_since.is_some() => Sign::Trying,
             _ => Sign::Silent,
         };
@@ -136,21 +194,21 @@ impl Board {
                 base.read_now();
                 Ok(())
             }
-            Step::Leave => self.replace(&base, dead_after, &mut irreplaceable),
+            Step::Leave => self.replace(source, dead_after, &mut irreplaceable),
         }
     }
 
     fn replace(
         &self,
-        before: &Base,
+        before: Source,
         dead_after: Duration,
         told: &mut Option<Source>,
     ) -> io::Result<()> {
-        let was = before.source().as_str();
-        let chosen = match climb(&self.ground, Some(before.source())) {
+        let was = before.as_str();
+        let chosen = match climb(&self.ground, Some(before)) {
             Ok(chosen) => chosen,
             Err(reasons) => {
-                if told.replace(before.source()) != Some(before.source()) {
+                if told.replace(before) != Some(before) {
                     let source = was;
                     warn!(
                         source,
@@ -161,11 +219,11 @@ impl Board {
             }
         };
         // The climb took its time: what has come back meanwhile stays.
-        if self.is_ready(Now::read()) {
+        if self.has_socket_power(Now::read()) {
             return Ok(());
         }
+        let (is, rung) = (chosen.rung().source().as_str(), chosen.rung().as_str());
         let base = Arc::new(Base::start(chosen, &self.ground)?);
-        let (is, rung) = (base.source().as_str(), base.rung().as_str());
         warn!(was, is, rung, "no socket was read for {dead_after:?}: another source is chosen");
         let mut place = self.base.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *place, base);
@@ -191,6 +249,10 @@ impl Board {
             }
             Some(library) => self.watch_library(library, &mut watching.of_base, now),
         }
+        for accelerator in self.accelerators.live() {
+            self.watch_files(accelerator.cells(), now);
+        }
+        self.watch_counters(now);
         self.watch_twins(&base, now);
         let Some(nvml) = &self.nvml else { return };
         self.watch_library(nvml, &mut watching.of_nvml, now);
@@ -198,7 +260,7 @@ impl Board {
         self.watch_sockets(nvml, &mut watching.of_nvml, &sockets, now);
     }
 
-    fn watch_files(&self, cells: &[Arc<Cell>], now: Now) {
+    fn watch_files<'a>(&self, cells: impl IntoIterator<Item = &'a Arc<Cell>>, now: Now) {
         for cell in cells {
             let Some(overdue) = cell.becomes_overdue(now, self.limits) else { continue };
             let sensor = &cell.sensor;
@@ -214,16 +276,51 @@ impl Board {
         }
     }
 
+    /// Compares what accelerators count with what their power adds up to.
+    fn watch_counters(&self, now: Now) {
+        let files = self.accelerators.live();
+        let of_files = files.iter().flat_map(|accelerator| accelerator.cells().map(Arc::clone));
+        let cells: Vec<_> =
+            of_files.chain(self.nvml.iter().flat_map(LibraryThread::cells)).collect();
+        let of = |quantity: Quantity| {
+            let kind = Kind::Accelerator(quantity);
+            cells.iter().filter(move |cell| cell.sensor.kind == kind)
+        };
+        let mut checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
+        for counter in of(Quantity::Energy) {
+            let pci = counter.sensor.id.split('/').next().unwrap_or_default();
+            let power =
+                of(Quantity::Power).find(|cell| cell.sensor.id.split('/').next() == Some(pci));
+            let counts = |verdict: &Verdict| Some((verdict.joules?, verdict.joules_since_s?));
+            let power = power.map(|cell| cell.judge(now, self.limits));
+            let power = power.and_then(|verdict| Some((verdict.watts?, counts(&verdict)?)));
+            let check = checks.entry(pci.to_owned()).or_default();
+            let before = check.trust();
+            let counted = counts(&counter.judge(now, self.limits));
+            check.look(now, self.ground.schedule.interval, counted, power);
+            if check.trust() == Trust::Disagrees && before != Trust::Disagrees {
+                let source = counter.sensor.source.as_str();
+                warn!(
+                    source,
+                    pci,
+                    "the counter of energy disagrees with the power by more than 5 %: energy is that of the power from now on"
+                );
+            }
+        }
+    }
+
     fn watch_discovery(&self, base: &Base, told: &mut Option<Source>, now: Now) {
-        let source = base.source();
+        let Some(source) = base.source() else { return };
         let is_overdue = self.is_discovery_overdue(base, now);
         if is_overdue == (*told == Some(source)) {
             return;
         }
         *told = is_overdue.then_some(source);
+        if is_overdue {
+            self.health().count(source, Failure::Timeout);
+        }
         let source = source.as_str();
         if is_overdue {
-            self.health().count(base.source(), Failure::Timeout);
             warn!(source, "a file holds discovery back: sensors that come or move are not seen");
         } else {
             info!(source, "discovery is back");
@@ -251,7 +348,9 @@ impl Board {
         let mut twins = self.twins.lock().unwrap_or_else(PoisonError::into_inner);
         let said = twins.look(&seen(&cells, &verdicts));
         drop(twins);
-        say(base.source(), said);
+        if let Some(source) = base.source() {
+            say(source, said);
+        }
     }
 
     fn watch_sockets(

@@ -9,10 +9,12 @@ use std::time::Duration;
 use wattscribe_rules::counter::{CounterRead, Epochs, Step};
 use wattscribe_rules::{Averaging, State};
 
+use crate::accelerator::quantity::Quantity;
 use crate::clock::Now;
 use crate::failure::Failure;
+use crate::integral::Integral;
 use crate::plausible::{ZONE_WATTS_MAX, is_zero};
-use crate::sensor::{Measure, Meter, Sensor};
+use crate::sensor::{Kind, Measure, Sensor};
 
 /// How long a reading lives and a read may take.
 #[derive(Debug, Clone, Copy)]
@@ -32,7 +34,8 @@ pub struct Verdict {
     pub reason: Option<&'static str>,
     /// Power in watts.
     pub watts: Option<f64>,
-    /// Joules counted since the count began or last broke, corrected for wraps.
+    /// Joules since the count began or last broke: by the sensor's own counter, corrected for wraps, or by adding up the
+    /// power of an accelerator that is read as a gauge.
     pub joules: Option<f64>,
     /// Since when those joules are counted, in Unix seconds.
     pub joules_since_s: Option<f64>,
@@ -63,6 +66,10 @@ pub struct Cell {
     latest: Mutex<Latest>,
 }
 
+/// A counter that a driver extends as it is read may have wrapped in a longer time: at 1 kW it does in four minutes
+/// (kernel: drivers/gpu/drm/xe/xe_hwmon.c, counters of 32 bits in units of 2^-14 J).
+const UNREAD_MAX: Duration = Duration::from_secs(60);
+
 /// A counter step or a read across a longer sleep of the host than this is no power.
 pub(crate) const ASLEEP_MAX: Duration = Duration::from_millis(100);
 
@@ -78,6 +85,9 @@ struct Latest {
     outcome: Option<Outcome>,
     energy: Option<Epochs>,
     baseline_at: Option<Now>,
+    /// Whether nothing is known of the counter since its last read: its device slept.
+    is_interrupted: bool,
+    integral: Option<Integral>,
     /// The counter's total, in microjoules, as its epoch began: what is published counts from there.
     epoch_from_uj: u64,
     /// When that was, in Unix seconds.
@@ -97,10 +107,10 @@ struct Outcome {
 impl Cell {
     /// A sensor that has not been read yet.
     pub fn new(sensor: Sensor) -> Self {
-        let energy = match sensor.meter {
-            Meter::Energy { range_uj, .. } => Some(Epochs::new(range_uj, ZONE_WATTS_MAX * 1e6)),
-            Meter::Power { .. } | Meter::Entity(_) | Meter::Gpu(_) => None,
-        };
+        let counts = sensor.counts();
+        let energy = counts.then(|| Epochs::new(sensor.meter.range_uj(), ZONE_WATTS_MAX * 1e6));
+        let is_whole = sensor.kind == Kind::Accelerator(Quantity::Power);
+        let integral = (is_whole && !counts).then(Integral::default);
         let latest = Latest {
             lost_since: None,
             in_flight: None,
@@ -110,6 +120,8 @@ impl Cell {
             outcome: None,
             energy,
             baseline_at: None,
+            is_interrupted: false,
+            integral,
             epoch_from_uj: 0,
             epoch_since_s: None,
         };
@@ -184,8 +196,17 @@ impl Cell {
         latest.in_flight = None;
         latest.overdue_before = latest.overdue_counted;
         let (watts, window_s) = match measured {
-            Err(failure) => (Err(failure), None),
-            Ok(Measure::Watts(watts)) => (Ok(watts), latest.averaging.window_s()),
+            Err(failure) => {
+                if failure == Failure::Asleep {
+                    latest.is_interrupted = true;
+                    latest.integral.iter_mut().for_each(Integral::interrupt);
+                }
+                (Err(failure), None)
+            }
+            Ok(Measure::Watts(watts)) => {
+                latest.integral.iter_mut().for_each(|integral| integral.push(at, watts));
+                (Ok(watts), latest.averaging.window_s())
+            }
             Ok(Measure::MicroJoules(value)) => {
                 let Some(power) = latest.mean_power(&self.sensor, value, at) else { return Ok(()) };
                 power
@@ -247,8 +268,8 @@ impl Cell {
                 state: State::Ok,
                 reason: None,
                 watts: Some(watts),
-                joules: latest.joules(),
-                joules_since_s: latest.epoch_since_s,
+                joules: latest.joules().map(|(joules, _)| joules),
+                joules_since_s: latest.joules().and_then(|(_, since_s)| since_s),
                 wraps: latest.energy.as_ref().map(Epochs::wraps),
                 read_at: Some(outcome.at),
                 window_s: outcome.window_s,
@@ -271,8 +292,13 @@ impl Latest {
     /// What was counted since the epoch began. It starts from zero, never from the hardware's own value:
     /// a wrap is corrected here and not there, so after a break that value would stand anywhere below or
     /// above what was published, and whoever takes increases would find energy that nobody used.
-    fn joules(&self) -> Option<f64> {
-        self.energy.as_ref().map(|energy| (energy.total() - self.epoch_from_uj) as f64 / 1e6)
+    fn joules(&self) -> Option<(f64, Option<f64>)> {
+        if let Some(energy) = &self.energy {
+            let counted = (energy.total() - self.epoch_from_uj) as f64 / 1e6;
+            return Some((counted, self.epoch_since_s));
+        }
+        let (joules, since_s) = self.integral.as_ref()?.count()?;
+        Some((joules, Some(since_s)))
     }
 
     /// Mean power between the last two reads of a counter, and the seconds between them. None when they
@@ -287,11 +313,14 @@ impl Latest {
         let read = CounterRead { at_s: at.monotonic.as_secs_f64(), value };
         let baseline_at = self.baseline_at;
         let asleep = baseline_at.is_some_and(|baseline| at.asleep_since(&baseline) > ASLEEP_MAX);
+        // Drivers of accelerators follow a counter of 32 bits by being read.
+        let is_unread = matches!(sensor.kind, Kind::Accelerator(_))
+            && baseline_at.is_some_and(|baseline| at.awake_since(&baseline) > UNREAD_MAX);
         let epoch = energy.epochs();
-        let watts = if asleep {
-            // The counter may have stopped, wrapped or started anew: nothing across a sleep is known.
+        let watts = if std::mem::take(&mut self.is_interrupted) || asleep || is_unread {
+            // The counter may have stopped, wrapped or started anew: nothing across that is known.
             energy.rearm(read);
-            Err(Failure::HostSuspended)
+            Err(if asleep { Failure::HostSuspended } else { Failure::FirstRead })
         } else {
             energy_step(energy.push(read))?
         };

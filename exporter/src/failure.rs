@@ -16,7 +16,7 @@ pub enum Failure {
     NoData,
     /// The meter is switched off (`power*_enable` is 0).
     SwitchedOff,
-    /// The device is asleep (EBUSY).
+    /// The device refuses to be read now (EBUSY), as one that is asleep does.
     Busy,
     /// Any other error of the read.
     Io,
@@ -52,11 +52,15 @@ pub enum Failure {
     Disconnected,
     /// The library's own time of the value lies ahead of this node's clock.
     Ahead,
+    /// Runtime power management holds the device asleep, and it is not woken.
+    Asleep,
+    /// The firmware gives the same reading again and again, by the time that it has for it.
+    Frozen,
 }
 
 impl Failure {
     /// All of them, in the order of their counters.
-    pub const ALL: [Failure; 22] = [
+    pub const ALL: [Failure; 24] = [
         Self::Denied,
         Self::Gone,
         Self::NoData,
@@ -79,6 +83,8 @@ impl Failure {
         Self::NotPermitted,
         Self::Disconnected,
         Self::Ahead,
+        Self::Asleep,
+        Self::Frozen,
     ];
 
     /// What an error of the operating system means for a sensor.
@@ -125,6 +131,8 @@ impl Failure {
             Self::NotPermitted => "not_permitted",
             Self::Disconnected => "disconnected",
             Self::Ahead => "ahead",
+            Self::Asleep => "asleep",
+            Self::Frozen => "frozen",
         }
     }
 
@@ -137,9 +145,9 @@ impl Failure {
             Self::NoData | Self::SensorUnknown | Self::Zero | Self::FirstRead => State::Unavailable,
             Self::Blank | Self::NotFound | Self::Disconnected => State::Unavailable,
             Self::SwitchedOff => State::Disabled,
-            Self::Busy | Self::HostSuspended => State::Suspended,
+            Self::Busy | Self::Asleep | Self::HostSuspended => State::Suspended,
             Self::Io | Self::Malformed => State::Transient,
-            Self::Timeout => State::Stale,
+            Self::Timeout | Self::Frozen => State::Stale,
             Self::Negative | Self::OverLimit | Self::ImplausibleStep | Self::Ahead => {
                 State::Implausible
             }
@@ -147,15 +155,16 @@ impl Failure {
         }
     }
 
-    /// Whether it counts as a read error. The first read of a counter is how a counter starts, not an error.
+    /// Whether it counts as a read error. The first read of a counter is how a counter starts, and a device that sleeps
+    /// is not read at all.
     pub fn is_error(self) -> bool {
-        self != Self::FirstRead
+        !matches!(self, Self::FirstRead | Self::Asleep)
     }
 
     /// Whether the sensor failed. One that was read, and whose value only cannot be set against the one before, is
     /// read on without a pause.
     pub fn is_of_the_sensor(self) -> bool {
-        !matches!(self, Self::FirstRead | Self::CounterReset | Self::HostSuspended)
+        !matches!(self, Self::FirstRead | Self::CounterReset | Self::HostSuspended | Self::Asleep)
     }
 
     /// Its place in [`Failure::ALL`].

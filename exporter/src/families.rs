@@ -66,6 +66,46 @@ pub const MODULE_SPREAD: Family<'static> = gauge(
     "Highest less lowest report of one module's power as a fraction of their mean; above 0.05 the mean is withheld.",
 );
 
+/// Labels: kind, pci, uuid, vendor_id, device_id, driver, role, name, index, numa_node, serial, mig.
+pub const ACCELERATOR_INFO: Family<'static> =
+    gauge("accelerator_info", "An accelerator, or what looks like one and is none; always 1.");
+
+/// Labels: kind, pci, uuid, vendor_id, device_id, driver, socket, scope, averaging.
+pub const ACCELERATOR_WATTS: Family<'static> = gauge(
+    "accelerator_power_watts",
+    "Power of one accelerator, in watts: one series for each, whose scope says what it covers.",
+);
+
+/// Labels: kind, pci, uuid, vendor_id, device_id, driver.
+pub const ACCELERATOR_INSTANT_WATTS: Family<'static> = gauge(
+    "accelerator_instant_power_watts",
+    "Power of one accelerator at the moment, in watts, where its power is an average.",
+);
+
+/// Labels: kind, pci, uuid, vendor_id, device_id, driver, component.
+pub const ACCELERATOR_COMPONENT_WATTS: Family<'static> = gauge(
+    "accelerator_component_power_watts",
+    "Power of a part of one accelerator, in watts; parts lie within the accelerator's power and are never added to it.",
+);
+
+/// Labels: kind, pci, uuid, vendor_id, device_id, driver, scope, counter.
+pub const ACCELERATOR_JOULES: Family<'static> = counter(
+    "accelerator_energy_joules_total",
+    "Energy of one accelerator in joules, from zero at the exporter's start and after a break: by its own counter (hardware), or its power added up (integrated).",
+);
+
+/// Labels: kind, pci, uuid, vendor_id, device_id, driver, scope, counter.
+pub const ACCELERATOR_ENERGY_SINCE: Family<'static> = gauge(
+    "accelerator_energy_since_timestamp_seconds",
+    "Unix time from which the accelerator's energy is counted; it changes when the count begins anew.",
+);
+
+/// Labels: kind, pci, uuid, vendor_id, device_id, driver.
+pub const ACCELERATOR_SUSPENDED: Family<'static> = gauge(
+    "accelerator_suspended",
+    "1 while runtime power management holds the accelerator asleep, and it is not woken to be measured; else 0.",
+);
+
 /// Labels: source, sensor.
 pub const READING_TIMESTAMP: Family<'static> = gauge(
     "power_reading_timestamp_seconds",
@@ -144,7 +184,7 @@ pub const INSTANCE_INFO: Family<'static> = gauge(
 );
 
 /// All of them.
-pub const ALL: [&Family<'static>; 24] = [
+pub const ALL: [&Family<'static>; 31] = [
     &ACPI_WATTS,
     &DCGM_WATTS,
     &RAPL_WATTS,
@@ -154,6 +194,13 @@ pub const ALL: [&Family<'static>; 24] = [
     &NVML_WATTS,
     &MODULE_WATTS,
     &MODULE_SPREAD,
+    &ACCELERATOR_INFO,
+    &ACCELERATOR_WATTS,
+    &ACCELERATOR_INSTANT_WATTS,
+    &ACCELERATOR_COMPONENT_WATTS,
+    &ACCELERATOR_JOULES,
+    &ACCELERATOR_ENERGY_SINCE,
+    &ACCELERATOR_SUSPENDED,
     &READING_TIMESTAMP,
     &READING_WINDOW,
     &PARTS_RATIO,

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
+use crate::accelerator::device::{self, Device};
 use crate::args::Config;
 use crate::clock::Now;
 use crate::failure::Failure;
@@ -101,6 +102,8 @@ pub struct Ground {
     pub probes: Arc<Probes>,
     /// The pause before a source that reads nothing is asked once more.
     pub retry_pause: Duration,
+    /// Whether accelerators that sleep are read all the same, and so woken.
+    pub allow_wake: bool,
 }
 
 impl Ground {
@@ -115,6 +118,7 @@ impl Ground {
             deadline: config.limits.read_deadline,
             probes: Arc::default(),
             retry_pause: RETRY_PAUSE,
+            allow_wake: config.allow_wake,
         }
     }
 
@@ -128,6 +132,13 @@ impl Ground {
         let sysfs = self.sysfs.clone();
         let work = move || sources::discover(source, &sysfs);
         self.probes.start(discovery_of(source), work)?.recv_timeout(patience).ok()
+    }
+
+    /// The accelerators of the node. None where a file has held that back for longer than `patience`.
+    pub fn discover_accelerators(&self, patience: Duration) -> Option<Vec<Device>> {
+        let sysfs = self.sysfs.clone();
+        let subject = "discovery of accelerators".to_owned();
+        self.probes.start(subject, move || device::discover(&sysfs))?.recv_timeout(patience).ok()
     }
 
     /// Whether discovery of a source has been held back for longer than this.
@@ -199,7 +210,7 @@ pub fn climb(ground: &Ground, dead: Option<Source>) -> Result<Chosen, NoSource> 
             Source::Acpi => try_acpi(ground),
             Source::Dcgm => try_dcgm(ground),
             Source::Rapl => try_rapl(ground),
-            Source::Nvml => continue, // of GPUs, and on no rung
+            _ => continue, // of accelerators, and on no rung
         };
         match tried {
             Ok(chosen) => return Ok(chosen),

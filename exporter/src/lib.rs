@@ -8,6 +8,7 @@
 //! What never happens here: a handler that waits for a sensor, a number without a fresh reading behind
 //! it, a zero for something unknown.
 
+pub mod accelerator;
 pub mod args;
 pub mod base;
 pub mod board;
@@ -39,6 +40,7 @@ mod answer_stream;
 mod attribute;
 mod dcgm_error;
 mod dcgm_lib;
+mod integral;
 mod nvml_lib;
 mod reopening;
 mod rounds;
@@ -56,11 +58,12 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::info;
 
+use crate::accelerator::device::{Device, Role};
 use crate::args::Config;
 use crate::board::Board;
 use crate::clock::Now;
 use crate::health::Health;
-use crate::ladder::{Ground, NoSource};
+use crate::ladder::{Chosen, Ground, NoSource, SourceChoice};
 use crate::library::LibraryThread;
 use crate::sensor::Source;
 use crate::sources::nvml::Nvml;
@@ -111,16 +114,14 @@ impl Exporter {
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let limits = config.limits;
         let ground = Ground::of(config);
-        let chosen = ladder::climb(&ground, None)?;
+        let chosen = choose(&ground)?;
         let nvml = start_nvml(config, &ground).map_err(StartError::Thread)?;
         let board = Board::start(chosen, ground, nvml, limits).map_err(StartError::Thread)?;
         let (base, cells) = (board.base(), board.cells());
-        info!(
-            source = base.source().as_str(),
-            rung = base.rung().as_str(),
-            sensors = cells.len(),
-            "source chosen"
-        );
+        if let (Some(source), Some(rung)) = (base.source(), base.rung()) {
+            let (source, rung, sensors) = (source.as_str(), rung.as_str(), cells.len());
+            info!(source, rung, sensors, "source chosen");
+        }
         if board.is_simulated {
             tracing::warn!("the sensors are SIMULATED: nothing published here was measured");
         }
@@ -128,13 +129,21 @@ impl Exporter {
         look_after(&board, "watch", WATCH_EVERY, |board| board.watch(Now::read()))
             .and_then(|()| look_after(&board, "discovery", REDISCOVER_EVERY, rediscover))
             .and_then(|()| {
+                look_after(&board, "accelerators", REDISCOVER_EVERY, rediscover_accelerators)
+            })
+            .and_then(|()| {
                 look_after(&board, "ladder", RECONSIDER_EVERY, move |board| {
                     reconsider(board, dead_after);
                 })
             })
             .map_err(StartError::Thread)?;
         let until = Instant::now() + limits.read_deadline;
-        while Instant::now() < until && !board.cells().iter().all(|cell| cell.has_been_read()) {
+        let is_read = || {
+            let live = board.accelerators().live();
+            let powers = live.iter().map(|accelerator| Arc::clone(&accelerator.power));
+            board.cells().into_iter().chain(powers).all(|cell| cell.has_been_read())
+        };
+        while Instant::now() < until && !is_read() {
             thread::sleep(Duration::from_millis(5));
         }
         Ok(Self { board })
@@ -175,6 +184,29 @@ fn rediscover(board: &Board) {
     }
 }
 
+fn rediscover_accelerators(board: &Board) {
+    if let Err(error) = board.rediscover_accelerators() {
+        tracing::warn!(%error, "cannot start a thread for an accelerator that was found");
+    }
+}
+
+/// What the CPUs are measured with. Nothing, where no rung holds, the operator asked for none, and there are accelerators
+/// to measure.
+fn choose(ground: &Ground) -> Result<Option<Chosen>, NoSource> {
+    let reasons = match ladder::climb(ground, None) {
+        Ok(chosen) => return Ok(Some(chosen)),
+        Err(reasons) => reasons,
+    };
+    let found = ground.discover_accelerators(ground.deadline).unwrap_or_default();
+    let is_accelerator = |device: &Device| device.role == Role::Accelerator;
+    let count = found.iter().filter(|device| is_accelerator(device)).count();
+    if ground.choice != SourceChoice::Auto || count == 0 {
+        return Err(reasons);
+    }
+    tracing::warn!(accelerators = count, "the CPUs are not measured: {reasons}");
+    Ok(None)
+}
+
 fn reconsider(board: &Board, dead_after: Duration) {
     if let Err(error) = board.reconsider(Now::read(), dead_after) {
         tracing::warn!(%error, "cannot start a worker for another source");
@@ -186,7 +218,7 @@ fn start_nvml(config: &Config, ground: &Ground) -> io::Result<Option<LibraryThre
     if config.nvml.is_empty() {
         return Ok(None);
     }
-    let library = Nvml::new(config.nvml.clone(), config.sysfs.clone());
+    let library = Nvml::new(config.nvml.clone(), config.sysfs.clone(), config.allow_wake);
     let health: Arc<Health> = Arc::clone(&ground.health);
     LibraryThread::start(Source::Nvml, library, health, ground.schedule).map(Some)
 }

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::health::Health;
 use crate::roster::Roster;
 use crate::rounds::Rounds;
-use crate::sensor::{Sensor, Source};
+use crate::sensor::{Measure, Sensor, Source};
 use crate::worker::{Schedule, Wishes};
 
 /// How long a thread that is asked to end is waited for, so that it can release what it holds outside of
@@ -86,8 +86,8 @@ pub trait Listener {
 /// What one read of one sensor gave.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// Power in watts.
-    pub watts: Result<f64, Failure>,
+    /// Power, or a count of energy.
+    pub measured: Result<Measure, Failure>,
     /// When it was true: the library's own time where it tells one, else the middle of the call.
     pub at: Now,
     /// How long before the host was booted that was.
@@ -99,10 +99,10 @@ pub struct Reading {
 impl Reading {
     /// A value that a call gave. One during which the host slept was made on either side of the sleep, nobody knows
     /// which, and has no value.
-    pub fn new(watts: Result<f64, Failure>, started: Now, ended: Now) -> Self {
+    pub fn new(measured: Result<Measure, Failure>, started: Now, ended: Now) -> Self {
         let has_slept = ended.asleep_since(&started) > ASLEEP_MAX;
         Self {
-            watts: if has_slept { Err(Failure::HostSuspended) } else { watts },
+            measured: if has_slept { Err(Failure::HostSuspended) } else { measured },
             at: if has_slept { ended } else { started.midpoint(&ended) },
             before_boot: Duration::ZERO,
             took: ended.awake_since(&started),
@@ -254,10 +254,13 @@ mod tests {
             let boot = monotonic + Duration::from_secs(slept_s);
             Now { wall_s: boot.as_secs_f64(), monotonic, boot }
         };
-        let reading = Reading::new(Ok(5.0), at(10, 0), at(12, 0));
-        assert_eq!((reading.watts, reading.at, reading.took.as_secs()), (Ok(5.0), at(11, 0), 2));
-        let reading = Reading::new(Ok(5.0), at(10, 0), at(12, 3600));
+        let reading = Reading::new(Ok(Measure::Watts(5.0)), at(10, 0), at(12, 0));
+        assert_eq!(
+            (reading.measured, reading.at, reading.took.as_secs()),
+            (Ok(Measure::Watts(5.0)), at(11, 0), 2)
+        );
+        let reading = Reading::new(Ok(Measure::Watts(5.0)), at(10, 0), at(12, 3600));
         let expected = (Err(Failure::HostSuspended), at(12, 3600), 2);
-        assert_eq!((reading.watts, reading.at, reading.took.as_secs()), expected);
+        assert_eq!((reading.measured, reading.at, reading.took.as_secs()), expected);
     }
 }

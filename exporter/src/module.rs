@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use wattscribe_rules::{ModuleMean, module_mean};
 
 use crate::cell::Verdict;
-use crate::sensor::{Meter, Sensor};
+use crate::sensor::{Kind, Meter, Sensor};
 
 /// The module of one socket.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +46,11 @@ impl Module {
 pub fn modules<'a>(gpus: impl Iterator<Item = (&'a Sensor, &'a Verdict)>) -> Vec<Module> {
     let mut of_socket: BTreeMap<u32, BTreeMap<u32, f64>> = BTreeMap::new();
     for (sensor, verdict) in gpus {
-        let (Meter::Gpu(gpu), Some(socket)) = (&sensor.meter, sensor.socket) else { continue };
+        let (Meter::Gpu(gpu), Kind::Module, Some(socket)) =
+            (&sensor.meter, sensor.kind, sensor.socket)
+        else {
+            continue;
+        };
         let members = of_socket.entry(socket).or_default();
         if let Some(watts) = verdict.watts {
             members.insert(gpu.index, watts);

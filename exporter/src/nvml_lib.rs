@@ -12,12 +12,6 @@ use nvml_wrapper::error::{NvmlError, nvml_sym, nvml_try};
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{nvmlDevice_t, nvmlFieldValue_t, nvmlValue_t};
 
-/// NVML_FI_DEV_POWER_AVERAGE: power in milliwatts, averaged over one second (NVIDIA: nvml.h).
-const POWER_AVERAGE: u32 = 185;
-
-/// NVML_POWER_SCOPE_MODULE: the whole superchip. Scope 0 is the GPU alone.
-const SCOPE_MODULE: u32 = 1;
-
 /// Why there is no library.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LoadError {
@@ -47,6 +41,8 @@ pub(crate) struct Details {
     pub(crate) bus_id: Result<String, NvmlError>,
     /// Its product name, where it tells one.
     pub(crate) name: Option<String>,
+    /// Whether it is partitioned (MIG), where it can be.
+    pub(crate) mig: Option<bool>,
 }
 
 /// A field's value as it came.
@@ -56,6 +52,19 @@ pub(crate) struct FieldValue {
     pub(crate) kind: u32,
     /// The union's bytes.
     pub(crate) bytes: [u8; 8],
+}
+
+impl From<u32> for FieldValue {
+    fn from(number: u32) -> Self {
+        Self::from(u64::from(number))
+    }
+}
+
+impl From<u64> for FieldValue {
+    /// As a field of `unsigned long long`.
+    fn from(number: u64) -> Self {
+        Self { kind: 3, bytes: number.to_ne_bytes() }
+    }
 }
 
 /// NVML, initialised.
@@ -90,12 +99,13 @@ impl NvmlLib {
         self.handles.clear();
         for index in 0..self.nvml.device_count()? {
             let device = self.nvml.device_by_index(index);
-            // SAFETY: the handle is used only by `uuid` and `module_average`, while `self.nvml` is initialised.
+            // SAFETY: the handle is used only by the methods below, while `self.nvml` is initialised.
             self.handles.push(device.as_ref().ok().map(|device| unsafe { device.handle() }));
             let details = device.map(|device| Details {
                 uuid: device.uuid(),
                 bus_id: device.pci_info().map(|pci| pci.bus_id),
                 name: device.name().ok(),
+                mig: device.mig_mode().ok().map(|mode| mode.current != 0),
             });
             described.push(Described { index, details });
         }
@@ -121,13 +131,32 @@ impl NvmlLib {
         self.handles.get(place).copied().flatten().ok_or(NvmlError::NotFound)
     }
 
-    /// The average power of the module of the GPU at that place.
-    pub(crate) fn module_average(&self, place: usize) -> Result<FieldValue, NvmlError> {
+    /// The power of the GPU at that place in milliwatts.
+    pub(crate) fn power_usage(&self, place: usize) -> Result<u32, NvmlError> {
+        let handle = self.handle(place)?;
+        // SAFETY: the handle is of this initialised library.
+        unsafe { Device::new(handle, &self.nvml) }.power_usage()
+    }
+
+    /// The energy of the GPU at that place in millijoules.
+    pub(crate) fn total_energy(&self, place: usize) -> Result<u64, NvmlError> {
+        let handle = self.handle(place)?;
+        // SAFETY: the handle is of this initialised library.
+        unsafe { Device::new(handle, &self.nvml) }.total_energy_consumption()
+    }
+
+    /// A field of the GPU at that place in a scope.
+    pub(crate) fn field(
+        &self,
+        place: usize,
+        field: u32,
+        scope: u32,
+    ) -> Result<FieldValue, NvmlError> {
         let handle = self.handle(place)?;
         let get_field_values = nvml_sym(self.nvml.lib().nvmlDeviceGetFieldValues.as_ref())?;
         let mut value = nvmlFieldValue_t {
-            fieldId: POWER_AVERAGE,
-            scopeId: SCOPE_MODULE,
+            fieldId: field,
+            scopeId: scope,
             timestamp: 0,
             latencyUsec: 0,
             valueType: 0,

@@ -1,5 +1,8 @@
 //! The page at `/metrics`: what the board may publish at one moment, as exposition text.
 
+mod accelerators;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use wattscribe_parser::{Family, Format, Number, Writer};
@@ -33,15 +36,24 @@ pub fn render(board: &Board, now: Now, format: Format) -> String {
     let mut page = Writer::with_capacity(format, 4096 + count * SENSOR_BYTES);
     // The compatibility family comes first and is printed, headers included, even with no sample.
     match base.source() {
-        Source::Dcgm => write_dcgm(&mut page, &of_base),
-        Source::Rapl => write_rapl(&mut page, &of_base),
-        Source::Acpi | Source::Nvml => write_acpi(&mut page, &of_base),
+        Some(Source::Dcgm) => write_dcgm(&mut page, &of_base),
+        Some(Source::Rapl) => write_rapl(&mut page, &of_base),
+        _ => write_acpi(&mut page, &of_base),
     }
     write_modules(&mut page, &gpus, &modules);
-    let lines: Vec<Line> = of_base.into_iter().chain(gpus).collect();
+    let shown = board.accelerators().all();
+    let files = shown.iter().filter_map(|shown| shown.live.as_ref());
+    let files = files.flat_map(|accelerator| accelerator.cells().map(Arc::clone)).collect();
+    let of_files = lines(files, now, board.limits);
+    let lines: Vec<Line> = of_base.into_iter().chain(gpus).chain(of_files).collect();
+    let accelerators = accelerators::accelerators(board, shown, &lines);
+    accelerators::write(&mut page, &accelerators);
     write_readings(&mut page, &lines);
     write_states(&mut page, &lines);
     write_withheld(&mut page, &lines, &modules, &silent_parts(&base, board, now));
+    for (source, sensor, reason) in accelerators.iter().flat_map(|of| of.withheld()) {
+        page.sample(&withheld_labels(source, &sensor, reason), Number::Integer(1));
+    }
     write_twins(&mut page, board);
     write_sources(&mut page, &base, board, now);
     write_exporter(&mut page, board, now);
@@ -117,9 +129,13 @@ fn write_modules(page: &mut Writer, gpus: &[Line], modules: &[Module]) {
         let labels = [("type", "module"), ("socket", &socket), ("gpus", &gpus), source];
         page.sample(&labels, Number::Fixed6(watts));
     }
-    header(page, &families::MODULE_WATTS, gpus.iter().any(|line| line.verdict.watts.is_some()));
+    let has_watts =
+        |line: &Line| line.cell.sensor.kind == Kind::Module && line.verdict.watts.is_some();
+    header(page, &families::MODULE_WATTS, gpus.iter().any(has_watts));
     for line in gpus {
-        let (Meter::Gpu(gpu), Some(watts)) = (&line.cell.sensor.meter, line.verdict.watts) else {
+        let (Meter::Gpu(gpu), Kind::Module, Some(watts)) =
+            (&line.cell.sensor.meter, line.cell.sensor.kind, line.verdict.watts)
+        else {
             continue;
         };
         let index = gpu.index.to_string();
@@ -226,8 +242,7 @@ fn write_states(page: &mut Writer, lines: &[Line]) {
 fn write_withheld(page: &mut Writer, lines: &[Line], modules: &[Module], silent: &[Silence]) {
     page.family(&families::WITHHELD);
     let mut withheld = |source: Source, sensor: &str, reason: &str| {
-        let labels = [("source", source.as_str()), ("sensor", sensor), ("reason", reason)];
-        page.sample(&labels, Number::Integer(1));
+        page.sample(&withheld_labels(source, sensor, reason), Number::Integer(1));
     };
     for line in lines {
         if let Some(reason) = line.verdict.reason {
@@ -244,6 +259,14 @@ fn write_withheld(page: &mut Writer, lines: &[Line], modules: &[Module], silent:
     }
 }
 
+fn withheld_labels<'a>(
+    source: Source,
+    sensor: &'a str,
+    reason: &'a str,
+) -> [(&'static str, &'a str); 3] {
+    [("source", source.as_str()), ("sensor", sensor), ("reason", reason)]
+}
+
 /// Silence of what is no sensor: a library, the discovery of sensors that are files, a GPU that cannot be told apart.
 struct Silence {
     source: Source,
@@ -258,8 +281,8 @@ impl Silence {
 }
 
 fn silent_parts(base: &Base, board: &Board, now: Now) -> Vec<Silence> {
-    let discovery = Silence::of(base.source(), "discovery", Failure::Timeout);
-    let discovery = board.is_discovery_overdue(base, now).then_some(discovery);
+    let discovery = base.source().filter(|_| board.is_discovery_overdue(base, now));
+    let discovery = discovery.map(|source| Silence::of(source, "discovery", Failure::Timeout));
     let libraries = silent_libraries(base, board, now);
     let refused = base.library().into_iter().chain(board.nvml()).flat_map(|library| {
         let refused = library.status().refused.into_iter();
@@ -302,12 +325,15 @@ fn silent_libraries(base: &Base, board: &Board, now: Now) -> Vec<Silence> {
 /// What the node is measured with, and how reading it goes.
 fn write_sources(page: &mut Writer, base: &Base, board: &Board, now: Now) {
     page.family(&families::SOURCE_SELECTED);
-    let labels = [("source", base.source().as_str()), ("rung", base.rung().as_str())];
-    page.sample(&labels, Number::Integer(1));
-    let engine = base.library().and_then(|library| library.status().engine);
+    if let (Some(source), Some(rung)) = (base.source(), base.rung()) {
+        let labels = [("source", source.as_str()), ("rung", rung.as_str())];
+        page.sample(&labels, Number::Integer(1));
+    }
+    let engine =
+        base.library().and_then(|library| Some((library.source, library.status().engine?)));
     header(page, &families::ENGINE_INFO, engine.is_some());
-    if let Some(engine) = engine {
-        let labels = [("source", base.source().as_str()), ("engine", engine.as_str())];
+    if let Some((source, engine)) = engine {
+        let labels = [("source", source.as_str()), ("engine", engine.as_str())];
         page.sample(&labels, Number::Integer(1));
     }
     let has_nvml = board.nvml().is_some_and(|library| {
@@ -317,8 +343,10 @@ fn write_sources(page: &mut Writer, base: &Base, board: &Board, now: Now) {
                 .iter()
                 .any(|silence| silence.source == Source::Nvml)
     });
-    let sources: Vec<Source> =
-        std::iter::once(base.source()).chain(has_nvml.then_some(Source::Nvml)).collect();
+    let live = board.accelerators().live();
+    let of_files: BTreeSet<Source> = live.iter().map(|of| of.device.source()).collect();
+    let nvml = has_nvml.then_some(Source::Nvml);
+    let sources: Vec<Source> = base.source().into_iter().chain(nvml).chain(of_files).collect();
     page.family(&families::READ_ERRORS);
     for source in &sources {
         write_errors(page, *source, board.health());

@@ -100,7 +100,7 @@ mod tests {
             socket: None,
             label: String::new(),
             averaging: Averaging::Unknown,
-            meter: Meter::Gpu(Gpu { index: 0, uuid: id.to_owned(), pci: String::new() }),
+            meter: Meter::Gpu(Gpu { index: 0, uuid: id.to_owned(), pci: String::new(), mig: None }),
         };
         let roster = Roster::default();
         let look = |second: u64, found: &[&str]| {

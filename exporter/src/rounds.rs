@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::health::Health;
 use crate::library::{Library, Listener, OpenError, Reading, Session, Shared, Standing};
 use crate::reopening::Reopening;
-use crate::sensor::{Measure, Sensor, Source};
+use crate::sensor::{Sensor, Source};
 use crate::worker::{Schedule, backoff};
 
 /// How often an open library is asked which devices there are.
@@ -223,8 +223,8 @@ impl Listener for Storing<'_> {
 
     fn ends(&mut self, place: usize, reading: Reading) {
         let Some(cell) = self.cells.get(place) else { return };
-        let Reading { watts, at, before_boot, took } = reading;
-        let outcome = cell.finish_dated(watts.map(Measure::Watts), at, before_boot);
+        let Reading { measured, at, before_boot, took } = reading;
+        let outcome = cell.finish_dated(measured, at, before_boot);
         self.rounds.health.record(self.rounds.source, took, outcome);
         let is_failed = outcome.is_err_and(Failure::is_of_the_sensor);
         let pause = self.rounds.pauses.entry(cell.sensor.id.clone()).or_default();

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use wattscribe_rules::{Averaging, RailKind};
 
+use crate::accelerator::quantity::Quantity;
 use crate::attribute::{AveragingTexts, parse_energy, parse_power};
 use crate::failure::Failure;
 use crate::sysfs::Sysfs;
@@ -36,7 +37,7 @@ pub struct Sensor {
 }
 
 /// A family of sensors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
     /// ACPI power_meter channels through hwmon.
     Acpi,
@@ -44,13 +45,36 @@ pub enum Source {
     Dcgm,
     /// Powercap zones (Intel and AMD RAPL).
     Rapl,
-    /// GPUs through NVIDIA NVML: the power of modules. Beside the ladder, which is about CPUs.
+    /// GPUs through NVIDIA NVML. Beside the ladder, which is about CPUs, like all that follow.
     Nvml,
+    /// AMD's GPUs and APUs, through files of their driver.
+    Amdgpu,
+    /// Intel's GPUs, through files of their older driver.
+    I915,
+    /// Intel's GPUs, through files of their newer driver.
+    Xe,
+    /// AMD's NPUs.
+    Amdxdna,
+    /// Intel's NPUs.
+    IntelVpu,
+    /// Accelerators of any other driver, or of none.
+    OtherDriver,
 }
 
 impl Source {
-    /// All sources: those of the ladder in its order, then the others.
-    pub const ALL: [Source; 4] = [Source::Acpi, Source::Dcgm, Source::Rapl, Source::Nvml];
+    /// All sources: those of the ladder in its order, then those of accelerators.
+    pub const ALL: [Source; 10] = [
+        Source::Acpi,
+        Source::Dcgm,
+        Source::Rapl,
+        Source::Nvml,
+        Source::Amdgpu,
+        Source::I915,
+        Source::Xe,
+        Source::Amdxdna,
+        Source::IntelVpu,
+        Source::OtherDriver,
+    ];
 
     /// The label value.
     pub fn as_str(self) -> &'static str {
@@ -59,6 +83,12 @@ impl Source {
             Self::Dcgm => "dcgm",
             Self::Rapl => "rapl",
             Self::Nvml => "nvml",
+            Self::Amdgpu => "amdgpu",
+            Self::I915 => "i915",
+            Self::Xe => "xe",
+            Self::Amdxdna => "amdxdna",
+            Self::IntelVpu => "intel_vpu",
+            Self::OtherDriver => "other",
         }
     }
 
@@ -69,6 +99,7 @@ impl Source {
             Self::Dcgm => "DCGM",
             Self::Rapl => "RAPL",
             Self::Nvml => "NVML",
+            other => other.as_str(),
         }
     }
 }
@@ -84,6 +115,8 @@ pub enum Kind {
     CpuField(CpuField),
     /// A whole superchip module, as one of its GPUs reports it.
     Module,
+    /// An accelerator.
+    Accelerator(Quantity),
 }
 
 impl Kind {
@@ -94,6 +127,7 @@ impl Kind {
             Self::Zone(zone) => zone.as_str(),
             Self::CpuField(field) => field.as_str(),
             Self::Module => "module",
+            Self::Accelerator(quantity) => quantity.as_str(),
         }
     }
 
@@ -111,7 +145,11 @@ impl Kind {
     /// Whether a zero can be true. A powered socket, and any firmware rail, never draws nothing;
     /// an unused uncore or a DRAM zone can.
     pub fn can_read_zero(self) -> bool {
-        matches!(self, Self::Zone(Zone::Core | Zone::Uncore | Zone::Dram | Zone::Other))
+        matches!(
+            self,
+            Self::Zone(Zone::Core | Zone::Uncore | Zone::Dram | Zone::Other)
+                | Self::Accelerator(Quantity::Component(_) | Quantity::Energy)
+        )
     }
 }
 
@@ -205,20 +243,25 @@ pub enum Meter {
     Entity(u32),
     /// A GPU of NVML.
     Gpu(Gpu),
+    /// An accelerator whose own thread reads it: a gauge of power, or a counter of energy.
+    Device {
+        /// Whether it counts.
+        counts: bool,
+    },
 }
 
 impl Meter {
     fn plates(&self) -> &[Plate] {
         match self {
             Self::Power { plates, .. } | Self::Energy { plates, .. } => plates,
-            Self::Entity(_) | Self::Gpu(_) => &[],
+            Self::Entity(_) | Self::Gpu(_) | Self::Device { .. } => &[],
         }
     }
 
-    fn range_uj(&self) -> Option<u64> {
+    pub(crate) fn range_uj(&self) -> Option<u64> {
         match self {
             Self::Energy { range_uj, .. } => *range_uj,
-            Self::Power { .. } | Self::Entity(_) | Self::Gpu(_) => None,
+            _ => None,
         }
     }
 }
@@ -257,6 +300,8 @@ pub struct Gpu {
     pub uuid: String,
     /// Its PCI address as sysfs writes it, `0008:01:00.0`.
     pub pci: String,
+    /// Whether it is partitioned (MIG), where it can be. The power of its instances is its own.
+    pub mig: Option<bool>,
 }
 
 /// What one read gave.
@@ -269,10 +314,20 @@ pub enum Measure {
 }
 
 impl Sensor {
+    /// Whether what is read of it is a count of energy, and its power a difference.
+    pub fn counts(&self) -> bool {
+        match self.meter {
+            Meter::Energy { .. } => true,
+            Meter::Device { counts } => counts,
+            Meter::Gpu(_) => self.kind == Kind::Accelerator(Quantity::Energy),
+            Meter::Power { .. } | Meter::Entity(_) => false,
+        }
+    }
+
     /// What its place among the sensors of its source goes by: numbers as numbers, then the channel.
     pub fn rank(&self) -> (u32, &str) {
         let number = match &self.meter {
-            Meter::Power { .. } | Meter::Energy { .. } => 0,
+            Meter::Power { .. } | Meter::Energy { .. } | Meter::Device { .. } => 0,
             Meter::Entity(entity) => *entity,
             Meter::Gpu(gpu) => gpu.index,
         };
@@ -312,8 +367,8 @@ impl Sensor {
             Meter::Energy { value, .. } => {
                 parse_energy(&sysfs.text(value)?).map(Measure::MicroJoules)
             }
-            // There is no file: the thread that owns the library reads it.
-            Meter::Entity(_) | Meter::Gpu(_) => Err(Failure::NotSupported),
+            // There is no file of its own: the thread that owns the library or the device reads it.
+            Meter::Entity(_) | Meter::Gpu(_) | Meter::Device { .. } => Err(Failure::NotSupported),
         }
     }
 

@@ -40,6 +40,11 @@ impl Sysfs {
         self.root.join("class/powercap")
     }
 
+    /// The directory that lists the devices of a class.
+    pub fn class(&self, class: &str) -> PathBuf {
+        self.root.join("class").join(class)
+    }
+
     /// The directory that lists PCI devices.
     pub fn pci_devices(&self) -> PathBuf {
         self.root.join("bus/pci/devices")

@@ -148,7 +148,7 @@ pub(crate) fn backoff(interval: Duration, failures_in_a_row: u32) -> Duration {
 }
 
 /// Logs a failure when it begins or becomes another one, and the recovery.
-fn say_changes(cell: &Cell, outcome: Result<(), Failure>, said: &mut Option<Failure>) {
+pub(crate) fn say_changes(cell: &Cell, outcome: Result<(), Failure>, said: &mut Option<Failure>) {
     let sensor = &cell.sensor;
     let failure = outcome.err().filter(|failure| failure.is_error());
     if failure == *said {

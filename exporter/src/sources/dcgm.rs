@@ -20,7 +20,7 @@ use crate::dcgm_error::DcgmError;
 use crate::dcgm_lib::{Dcgm as Loaded, Engine, FieldValue, Group, Sampling, Watch};
 use crate::failure::Failure;
 use crate::library::{Found, Library, Listener, OpenError, Reading, Session};
-use crate::sensor::{CpuField, Kind, Meter, Sensor, Source};
+use crate::sensor::{CpuField, Kind, Measure, Meter, Sensor, Source};
 use crate::sources::dcgm_value::watts;
 
 /// The names that DCGM installs its library under.
@@ -310,7 +310,8 @@ impl Session for DcgmSession {
                 let watts = watts(value)?;
                 Ok((watts, sampled_at(value.ts_us, ended)?))
             });
-            let reading = Reading::new(outcome.map(|(watts, _)| watts), started, ended);
+            let reading =
+                Reading::new(outcome.map(|(watts, _)| Measure::Watts(watts)), started, ended);
             let (at, before_boot) = outcome.map_or((ended, Duration::ZERO), |(_, dated)| dated);
             listener.ends(place, Reading { at, before_boot, ..reading });
         }

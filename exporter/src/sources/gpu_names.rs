@@ -21,6 +21,8 @@ pub(crate) struct Described {
     pub(crate) pci: Result<String, Failure>,
     /// Its product name, where it is told.
     pub(crate) product: Option<String>,
+    /// Whether it is partitioned, where that is told.
+    pub(crate) mig: Option<bool>,
 }
 
 /// A GPU with its name.
@@ -67,7 +69,7 @@ impl Names {
                     let product = gpu.product.clone();
                     let product =
                         product.or_else(|| Some(self.known(&uuid, &pci)?.product.clone()));
-                    let gpu = Gpu { index: gpu.index, uuid, pci };
+                    let gpu = Gpu { index: gpu.index, uuid, pci, mig: gpu.mig };
                     let (id, product) = (String::new(), product.unwrap_or_default());
                     named.push(Named { place, id, gpu, product });
                 }
@@ -144,6 +146,7 @@ mod tests {
                 uuid: uuid.map(str::to_owned),
                 pci: pci.map(str::to_owned),
                 product: uuid.is_ok().then(|| "GB200".to_owned()),
+                mig: None,
             };
             let described: Vec<Described> = (0..).zip(*gpus).map(describe).collect();
             let naming = names.name(&described);

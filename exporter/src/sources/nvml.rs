@@ -1,4 +1,4 @@
-//! The power of superchip modules as their GPUs report it, through NVML.
+//! GPUs through NVML: their own power and energy, and the power of superchip modules as they report it.
 //!
 //! Each GPU of a module (GH200, GB200) reports the mean power of the whole module over the last second: CPU,
 //! GPUs, memories, regulators. Which socket it stands by is the NUMA node of its PCI device
@@ -11,22 +11,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nvml_wrapper::error::NvmlError;
 use tracing::warn;
-use wattscribe_rules::Averaging;
 
+use crate::accelerator::device::is_asleep;
 use crate::clock::Now;
 use crate::failure::Failure;
 use crate::library::{Found, Library, Listener, OpenError, Reading, Session};
 use crate::nvml_lib::{self, FieldValue, LoadError, NvmlLib};
-use crate::plausible::power;
-use crate::sensor::{Gpu, Kind, Meter, Sensor, Source};
+use crate::sensor::{Gpu, Kind, Measure, Meter, Sensor, Source};
 use crate::sources::gpu_names::{Described, Named, Names};
+use crate::sources::nvml_query::{Query, Question, supported};
 use crate::sysfs::Sysfs;
 
 /// The names that the driver installs its library under.
 pub const LIBRARY_NAMES: [&str; 2] = ["libnvidia-ml.so.1", "libnvidia-ml.so"];
-
-/// What the field averages over, in seconds (NVIDIA: nvml.h, NVML_FI_DEV_POWER_AVERAGE).
-const WINDOW_S: f64 = 1.0;
 
 /// NVML of this node.
 #[derive(Debug)]
@@ -37,12 +34,14 @@ pub struct Nvml {
     names: Arc<Mutex<Names>>,
     /// Whether it was said that persistence mode is off.
     has_warned: bool,
+    /// Whether GPUs that sleep are woken.
+    allow_wake: bool,
 }
 
 impl Nvml {
     /// The first of these libraries that can be loaded. A single one is one that somebody named.
-    pub fn new(libraries: Vec<PathBuf>, sysfs: Sysfs) -> Self {
-        Self { libraries, sysfs, names: Arc::default(), has_warned: false }
+    pub fn new(libraries: Vec<PathBuf>, sysfs: Sysfs, allow_wake: bool) -> Self {
+        Self { libraries, sysfs, names: Arc::default(), has_warned: false, allow_wake }
     }
 
     /// Says once where measuring changes what is measured: a driver without persistence mode lets a GPU go when its
@@ -62,8 +61,8 @@ impl Nvml {
 
 impl Library for Nvml {
     fn open(&mut self) -> Result<Box<dyn Session>, OpenError> {
-        // Initialising NVML wakes every GPU. Where GPUs can sleep there is no superchip to measure.
-        if let Some(pci) = sleeping_gpu(&self.sysfs) {
+        // Initialising NVML wakes every GPU.
+        if let Some(pci) = sleeping_gpu(&self.sysfs).filter(|_| !self.allow_wake) {
             return Err(OpenError::Failed(format!("the GPU at {pci} is asleep, and is not woken")));
         }
         let nvml = NvmlLib::load(&self.libraries).map_err(|error| match error {
@@ -75,7 +74,14 @@ impl Library for Nvml {
         })?;
         self.warn_of_persistence(&nvml);
         let (sysfs, names) = (self.sysfs.clone(), Arc::clone(&self.names));
-        Ok(Box::new(NvmlSession { nvml, sysfs, names, places: HashMap::new() }))
+        Ok(Box::new(NvmlSession {
+            nvml,
+            sysfs,
+            names,
+            places: HashMap::new(),
+            questions: HashMap::new(),
+            allow_wake: self.allow_wake,
+        }))
     }
 
     /// NVML enumerates when it is initialised: one that came later is known to sysfs alone.
@@ -88,8 +94,11 @@ struct NvmlSession {
     nvml: NvmlLib,
     sysfs: Sysfs,
     names: Arc<Mutex<Names>>,
-    /// Where each GPU stood by its id as NVML was asked last, or why it gave no handle there.
-    places: HashMap<String, Result<usize, Failure>>,
+    /// Where the GPU of each sensor stood as NVML was asked last, or why it gave no handle there; and what to ask it.
+    places: HashMap<String, (Result<usize, Failure>, Question)>,
+    /// What each GPU was found to have answers to, by its id.
+    questions: HashMap<String, Vec<Question>>,
+    allow_wake: bool,
 }
 
 impl Session for NvmlSession {
@@ -107,9 +116,16 @@ impl Session for NvmlSession {
                 "the GPUs at {at} have one UUID, {uuid}: they are told apart by their places"
             );
         }
-        let places = naming.named.iter().map(|gpu| (gpu.id.clone(), place(gpu, &told[gpu.place])));
-        self.places = places.collect();
-        let sensors = naming.named.into_iter().map(|gpu| sensor(gpu, &self.sysfs)).collect();
+        let mut sensors = Vec::new();
+        self.places.clear();
+        for named in naming.named {
+            let place = place(&named, &told[named.place]);
+            for question in self.questions_of(&named, place)? {
+                let sensor = sensor(&named, question, &self.sysfs);
+                self.places.insert(sensor.id.clone(), (place, question));
+                sensors.push(sensor);
+            }
+        }
         Ok(Found { sensors, refused: naming.refused })
     }
 
@@ -117,22 +133,61 @@ impl Session for NvmlSession {
         for (place, sensor) in sensors.iter().enumerate() {
             listener.begins(place);
             let started = Now::read();
-            let watts = self.read_one(sensor)?;
-            listener.ends(place, Reading::new(watts, started, Now::read()));
+            let measured = self.read_one(sensor)?;
+            listener.ends(place, Reading::new(measured, started, Now::read()));
         }
         Ok(())
     }
 }
 
 impl NvmlSession {
-    fn read_one(&self, sensor: &Sensor) -> Result<Result<f64, Failure>, String> {
+    /// What is asked of a GPU: its module, and what it itself has answers to. One that sleeps is not asked which.
+    fn questions_of(
+        &mut self,
+        named: &Named,
+        place: Result<usize, Failure>,
+    ) -> Result<Vec<Question>, String> {
+        if let (Ok(place), false, false) =
+            (place, self.questions.contains_key(&named.id), self.is_left_alone(&named.gpu))
+        {
+            let mut ended = None;
+            let found = supported(|query| match self.ask(place, query) {
+                Ok(_) => Ok(()),
+                Err(error) if ends_session(&error) => {
+                    ended = Some(in_words(&error));
+                    Err(Failure::Disconnected)
+                }
+                Err(error) => Err(failure(&error)),
+            });
+            if let Some(reason) = ended {
+                return Err(reason);
+            }
+            self.questions.insert(named.id.clone(), found);
+        }
+        let known = self.questions.get(&named.id).into_iter().flatten();
+        Ok(std::iter::once(&Question::MODULE).chain(known).copied().collect())
+    }
+
+    fn ask(&self, place: usize, query: Query) -> Result<FieldValue, NvmlError> {
+        match query {
+            Query::Field { field, scope } => self.nvml.field(place, field, scope),
+            Query::PowerUsage => self.nvml.power_usage(place).map(FieldValue::from),
+            Query::TotalEnergy => self.nvml.total_energy(place).map(FieldValue::from),
+        }
+    }
+
+    fn is_left_alone(&self, gpu: &Gpu) -> bool {
+        !self.allow_wake && is_asleep(&self.sysfs, &gpu.pci)
+    }
+
+    fn read_one(&self, sensor: &Sensor) -> Result<Result<Measure, Failure>, String> {
         let Meter::Gpu(gpu) = &sensor.meter else { return Ok(Err(Failure::NotSupported)) };
         Ok(match self.places.get(&sensor.id) {
-            _ if is_asleep(&self.sysfs, &gpu.pci) => Err(Failure::Busy),
+            _ if self.is_left_alone(gpu) => Err(Failure::Asleep),
             None => Err(Failure::Gone),
-            Some(Err(failure)) => Err(*failure),
-            Some(Ok(place)) => match self.value(*place, gpu) {
-                Ok(Some(value)) => watts(value),
+            Some((Err(failure), _)) => Err(*failure),
+            Some((Ok(place), question)) => match self.value(*place, gpu, question.query) {
+                Ok(Some(value)) => question.measure(value),
                 Ok(None) => Err(Failure::Gone),
                 Err(error) if ends_session(&error) => return Err(in_words(&error)),
                 Err(error) => Err(failure(&error)),
@@ -141,8 +196,13 @@ impl NvmlSession {
     }
 
     /// A GPU's value, or nothing where the handle stands for another GPU by now.
-    fn value(&self, place: usize, gpu: &Gpu) -> Result<Option<FieldValue>, NvmlError> {
-        let value = self.nvml.module_average(place)?;
+    fn value(
+        &self,
+        place: usize,
+        gpu: &Gpu,
+        query: Query,
+    ) -> Result<Option<FieldValue>, NvmlError> {
+        let value = self.ask(place, query)?;
         let is_same = gpu.uuid.is_empty() || self.nvml.uuid(place)? == gpu.uuid;
         Ok(is_same.then_some(value))
     }
@@ -160,7 +220,7 @@ fn described(gpu: nvml_lib::Described) -> Result<Described, NvmlError> {
         Err(error) if ends_session(&error) => return Err(error),
         Err(error) => {
             let (uuid, pci) = (Err(failure(&error)), Err(failure(&error)));
-            return Ok(Described { index, uuid, pci, product: None });
+            return Ok(Described { index, uuid, pci, product: None, mig: None });
         }
     };
     // Not to know of UUIDs is to have none, as with an empty one.
@@ -169,7 +229,7 @@ fn described(gpu: nvml_lib::Described) -> Result<Described, NvmlError> {
         uuid => uuid,
     };
     let pci = told(details.bus_id)?.map(|bus_id| pci_address(&bus_id));
-    Ok(Described { index, uuid, pci, product: details.name })
+    Ok(Described { index, uuid, pci, product: details.name, mig: details.mig })
 }
 
 /// Where a GPU can be read, or why nothing there would tell that it is this one.
@@ -181,19 +241,25 @@ fn place(named: &Named, told: &Described) -> Result<usize, Failure> {
     }
 }
 
-fn sensor(named: Named, sysfs: &Sysfs) -> Sensor {
+/// The sensor of a question. That of the module goes by the GPU's own name, the others by its place.
+fn sensor(named: &Named, question: Question, sysfs: &Sysfs) -> Sensor {
     let Named { id, gpu, product, .. } = named;
+    let id = match question.kind {
+        Kind::Accelerator(quantity) if gpu.pci.is_empty() => quantity.id_of(id),
+        Kind::Accelerator(quantity) => quantity.id_of(&gpu.pci),
+        _ => id.clone(),
+    };
     let numa_node = sysfs.text_if_any(&sysfs.pci_device(&gpu.pci).join("numa_node"));
     Sensor {
         source: Source::Nvml,
         id,
         channel: gpu.pci.clone(),
-        kind: Kind::Module,
+        kind: question.kind,
         // -1 where the firmware says nothing.
         socket: numa_node.and_then(|node| node.parse().ok()),
-        label: product,
-        averaging: Averaging::Mean { window_s: WINDOW_S },
-        meter: Meter::Gpu(gpu),
+        label: product.clone(),
+        averaging: question.averaging,
+        meter: Meter::Gpu(gpu.clone()),
     }
 }
 
@@ -221,26 +287,6 @@ fn gpus(sysfs: &Sysfs) -> impl Iterator<Item = String> {
 /// A GPU of NVIDIA that runtime power management holds asleep.
 fn sleeping_gpu(sysfs: &Sysfs) -> Option<String> {
     gpus(sysfs).find(|pci| is_asleep(sysfs, pci))
-}
-
-/// Whether a PCI device sleeps. What nobody tells is awake.
-fn is_asleep(sysfs: &Sysfs, pci: &str) -> bool {
-    let device = sysfs.pci_device(pci);
-    let says = |name, word| sysfs.text_if_any(&device.join(name)).is_some_and(|text| text == word);
-    says("power/runtime_status", "suspended") || says("power_state", "D3cold")
-}
-
-/// What NVML's milliwatts are in watts. A module that is read draws something.
-fn watts(value: FieldValue) -> Result<f64, Failure> {
-    let [a, b, c, d, ..] = value.bytes;
-    // nvmlValueType_t (NVIDIA: nvml.h). The other types are signed or short, and hold no power.
-    let milliwatts = match value.kind {
-        0 => f64::from_ne_bytes(value.bytes),
-        1 => f64::from(u32::from_ne_bytes([a, b, c, d])),
-        2 | 3 => u64::from_ne_bytes(value.bytes) as f64,
-        _ => return Err(Failure::Malformed),
-    };
-    power(milliwatts / 1e3, false)
 }
 
 /// Whether an error is about the driver and not about one GPU: NVML has to be initialised anew.
@@ -295,39 +341,6 @@ mod tests {
         ];
         for (bus_id, expected) in cases {
             assert_eq!(pci_address(bus_id), expected);
-        }
-    }
-
-    #[test]
-    fn milliwatts_of_every_type_become_watts_or_a_reason() {
-        let wide = |value: u64| value.to_ne_bytes();
-        let double = |value: f64| value.to_ne_bytes();
-        let narrow = |value: u32| {
-            let [a, b, c, d] = value.to_ne_bytes();
-            [a, b, c, d, 0, 0, 0, 0]
-        };
-        let cases = [
-            (0, double(498_720.0), Ok(498.72)),
-            (1, narrow(500_000), Ok(500.0)),
-            (2, wide(500_000), Ok(500.0)),
-            (3, wide(1), Ok(0.001)),
-            (4, wide(500_000), Err(Failure::Malformed)),
-            (5, wide(500_000), Err(Failure::Malformed)),
-            (99, wide(500_000), Err(Failure::Malformed)),
-            (0, double(f64::NAN), Err(Failure::Malformed)),
-            (0, double(f64::INFINITY), Err(Failure::Malformed)),
-            (0, double(-1.0), Err(Failure::Negative)),
-            (0, double(0.0), Err(Failure::Zero)),
-            (1, narrow(0), Err(Failure::Zero)),
-            (0, double(0.000_1), Err(Failure::Zero)),
-            (1, narrow(20_000_001), Err(Failure::OverLimit)),
-            (1, narrow(i32::MAX as u32), Err(Failure::OverLimit)),
-            (1, narrow(u32::MAX - 1), Err(Failure::SensorUnknown)),
-            (1, narrow(u32::MAX), Err(Failure::SensorUnknown)),
-            (3, wide(u64::MAX), Err(Failure::SensorUnknown)),
-        ];
-        for (kind, bytes, expected) in cases {
-            assert_eq!(watts(FieldValue { kind, bytes }), expected, "type {kind}, {bytes:?}");
         }
     }
 

@@ -189,7 +189,7 @@ pub(crate) fn board(sysfs: Sysfs, source: Source) -> Arc<Board> {
     let sensors = sources::discover(source, &sysfs).unwrap();
     let rung = if source == Source::Rapl { Rung::Rapl } else { Rung::Acpi };
     let ground = Ground::of(&config(sysfs, SourceChoice::Auto));
-    Board::start(Chosen::Files { rung, sensors }, ground, None, LIMITS).unwrap()
+    Board::start(Some(Chosen::Files { rung, sensors }), ground, None, LIMITS).unwrap()
 }
 
 /// An exporter that answers on a port of its own until it is dropped.

@@ -14,9 +14,11 @@ use wattscribe_exporter::sysfs::Sysfs;
 use wattscribe_parser::Format;
 use wattscribe_simulator::{Machine, Tree, Waveform};
 
-use crate::fixture::{Served, board, eventually, samples};
+use crate::accelerators::alone;
+use crate::fixture::{self, Served, board, eventually, samples};
 use crate::process::exporter;
 use crate::superchip::{Engines, Superchip};
+use crate::{machine, nvidia_gpus};
 
 /// Families whose values depend on the clock.
 const MASKED: [&str; 5] = [
@@ -101,6 +103,49 @@ fn a_rapl_node() {
         !page.lines().any(|line| line.starts_with("power_withheld{"))
     });
     check("rapl.txt", &masked(&page, &[&MASKED[..], &MASKED_RAPL[..]].concat()));
+}
+
+/// Energy and its time depend on the clock; so does whether the counter of a machine that stands still is believed yet.
+const MASKED_ACCELERATORS: [&str; 3] = [
+    "accelerator_energy_joules_total",
+    "accelerator_energy_since_timestamp_seconds",
+    "power_reading_window_seconds",
+];
+
+fn check_accelerators(name: &str, tree: &fixture::Tree) {
+    let board = alone(tree);
+    let page = page::render(&board, Now::read(), Format::Text);
+    check(name, &masked(&page, &[&MASKED[..], &MASKED_ACCELERATORS[..]].concat()));
+}
+
+#[test]
+fn nodes_with_accelerators_that_files_tell() {
+    check_accelerators("strix_halo.txt", &machine::strix_halo());
+    check_accelerators("mi300x.txt", &machine::mi300x());
+    check_accelerators("mi250.txt", &machine::mi250());
+    check_accelerators("two_cards.txt", &machine::two_cards());
+    check_accelerators("lunar_lake.txt", &machine::lunar_lake());
+}
+
+/// The energy of GPUs that a library reads is not believed yet, or begins when it is.
+fn check_gpus(name: &str, page: &str) {
+    check(name, &masked(page, &[&MASKED[..], &MASKED_ACCELERATORS[..]].concat()));
+}
+
+#[test]
+fn eight_gpus_of_which_one_is_partitioned() {
+    let mut gpus = nvidia_gpus::eight();
+    // MIG instances are no devices of NVML's enumeration: the GPU that they are parts of has all the power (N04).
+    gpus.nvml.change(|script| script.devices[3].mig = Some(true)).unwrap();
+    check_gpus("eight_gpus.txt", &gpus.served(8).page());
+}
+
+#[test]
+fn a_laptop_whose_gpu_sleeps() {
+    let gpus = nvidia_gpus::laptop();
+    let served = Served::start(&gpus.config());
+    check_gpus("laptop.txt", &served.page());
+    assert!(gpus.nvml.calls().unwrap().is_empty(), "it was touched");
 }
 
 /// The program on a machine that has nothing: what an operator reads before it ends.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
+mod accelerators;
 mod blocked;
 mod cell;
 mod dcgm;
@@ -15,7 +16,9 @@ mod hwmon_rows;
 mod ladder;
 mod library;
 mod library_log;
+mod machine;
 mod names;
+mod nvidia_gpus;
 mod nvidia_rows;
 mod nvml;
 mod process;

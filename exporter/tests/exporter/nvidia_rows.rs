@@ -151,7 +151,7 @@ fn a_gpu_that_sleeps_is_not_woken() {
         let served = node.served(4);
         let file = format!("bus/pci/devices/{}/{name}", PCI[1]);
         node.tree.write(&file, word);
-        let labels = format!(r#"sensor="{}",reason="busy""#, uuid(1));
+        let labels = format!(r#"sensor="{}",reason="asleep""#, uuid(1));
         if !is_asleep {
             let reads = |page: &str| {
                 value(page, "power_read_duration_seconds_count", &[r#"source="nvml""#]).unwrap()

@@ -175,7 +175,7 @@ fn an_engine_that_has_one_number_for_two_cpus_is_noticed() {
     let engines = Engines::of(&[(31.427, 6.0), (31.427, 5.0), (50.0, 6.0)]);
     let ground = Ground::of(&engines.config(&Tree::new::<&str>(&[]), SourceChoice::Dcgm));
     let chosen = climb(&ground, None).unwrap();
-    let board: Arc<Board> = Board::start(chosen, ground, None, LIMITS).unwrap();
+    let board: Arc<Board> = Board::start(Some(chosen), ground, None, LIMITS).unwrap();
     let expected = [
         r#"power_sensor_twin{source="dcgm",sensor="cpu0/1130",twin="cpu1/1130"} 1"#,
         r#"power_sensor_twin{source="dcgm",sensor="cpu1/1130",twin="cpu0/1130"} 1"#,

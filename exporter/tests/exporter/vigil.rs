@@ -29,7 +29,7 @@ fn gpu(index: u32) -> Sensor {
         socket: Some(index),
         label: String::new(),
         averaging: Averaging::Mean { window_s: 1.0 },
-        meter: Meter::Gpu(Gpu { index, uuid: id, pci: String::new() }),
+        meter: Meter::Gpu(Gpu { index, uuid: id, pci: String::new(), mig: None }),
     }
 }
 

@@ -20,7 +20,7 @@ use wattscribe_exporter::sources::nvml::Nvml;
 use wattscribe_exporter::sysfs::Sysfs;
 use wattscribe_parser::{Entry, Exposition, Format};
 use wattscribe_simulator::{Fault, Machine, Simulation, Waveform};
-use wattscribe_standins::{DcgmScript, Device, Entity, NvmlScript, Stage};
+use wattscribe_standins::{Answer, DcgmScript, Device, Entity, NvmlScript, Stage, field, scope};
 
 use crate::markdown::{code, table};
 use crate::repository::text;
@@ -84,13 +84,18 @@ fn pages() -> Vec<String> {
         let ground = ground(sysfs);
         let (gpus, nvml) = nvml(&ground);
         let nvml = (source == Source::Acpi).then_some(nvml);
-        let board = Board::start(chosen, ground, nvml, LIMITS).unwrap();
-        pages.push(page_with(&board, &[&parts[..], &["power_withheld{"]].concat()));
+        let board = Board::start(Some(chosen), ground, nvml, LIMITS).unwrap();
+        let of_gpus: &[&str] = if source == Source::Acpi { &ACCELERATOR_PARTS } else { &[] };
+        pages.push(page_with(&board, &[&parts[..], &["power_withheld{"], of_gpus].concat()));
         drop((board, gpus));
     }
     pages.push(dcgm_page(ground(Sysfs::new(root.path(), None))));
     pages
 }
+
+/// What a page of accelerators has last.
+const ACCELERATOR_PARTS: [&str; 2] =
+    ["accelerator_component_power_watts{", "accelerator_energy_joules_total{"];
 
 /// Two GPUs of one module, whose PCI devices are put into the node's tree.
 fn nvml(ground: &Ground) -> (tempfile::TempDir, LibraryThread) {
@@ -99,10 +104,15 @@ fn nvml(ground: &Ground) -> (tempfile::TempDir, LibraryThread) {
         let device = ground.sysfs.pci_device(pci);
         std::fs::create_dir_all(&device).unwrap();
         std::fs::write(device.join("numa_node"), "0\n").unwrap();
-        Device::new(&format!("GPU-{pci}"), pci).module_mw(500_000.0)
+        let watts = |watts: f64| Answer::Number((watts * 1e3).into());
+        Device::new(&format!("GPU-{pci}"), pci)
+            .module_mw(500_000.0)
+            .gpu_mw(200_000.0)
+            .with(field::POWER_INSTANT, scope::GPU, watts(210.0))
+            .with(field::POWER_AVERAGE, scope::MEMORY, watts(40.0))
     });
     let stage = Stage::new(folder.path(), NvmlScript::new(gpus)).unwrap();
-    let nvml = Nvml::new(vec![stage.library().to_owned()], ground.sysfs.clone());
+    let nvml = Nvml::new(vec![stage.library().to_owned()], ground.sysfs.clone(), false);
     let health = Arc::clone(&ground.health);
     let thread = LibraryThread::start(Source::Nvml, nvml, health, ground.schedule).unwrap();
     (folder, thread)
@@ -119,7 +129,7 @@ fn dcgm_page(ground: Ground) -> String {
     let health = Arc::clone(&ground.health);
     let thread = LibraryThread::start(Source::Dcgm, dcgm, health, ground.schedule).unwrap();
     let chosen = Chosen::Library { rung: Rung::Dcgm, thread };
-    let board = Board::start(chosen, ground, None, LIMITS).unwrap();
+    let board = Board::start(Some(chosen), ground, None, LIMITS).unwrap();
     page_with(&board, &["cpu_power_dcgm_watts{", "power_sensor_twin{"])
 }
 

@@ -228,6 +228,21 @@ pub extern "C" fn nvmlDeviceGetPersistenceMode(device: usize, mode: Out<'_, c_ui
     })
 }
 
+/// Whether a device is partitioned, now and after its next reset.
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlDeviceGetMigMode(
+    device: usize,
+    current: Out<'_, c_uint>,
+    pending: Out<'_, c_uint>,
+) -> c_uint {
+    call_device("nvmlDeviceGetMigMode", device, json!({}), |_, device| {
+        let mode = device.mig.ok_or(NvmlReturn::NotSupported)?;
+        put(current, c_uint::from(mode))?;
+        put(pending, c_uint::from(mode))?;
+        Ok(json!({ "mode": mode }))
+    })
+}
+
 /// The PCI address of a device.
 #[unsafe(no_mangle)]
 pub extern "C" fn nvmlDeviceGetPciInfo_v3(device: usize, pci: Out<'_, PciInfo>) -> c_uint {

@@ -74,6 +74,9 @@ pub struct Device {
     /// Whether the driver keeps it initialised while nobody uses it.
     #[serde(default = "yes")]
     pub persistence_mode: bool,
+    /// Whether it is partitioned (MIG). A GPU without that mode is `NOT_SUPPORTED`.
+    #[serde(default)]
+    pub mig: Option<bool>,
     /// It fell off the bus: its calls return `GPU_IS_LOST`, and it is neither counted nor enumerated.
     #[serde(default)]
     pub lost: bool,
@@ -174,6 +177,7 @@ impl Device {
             pci: pci.into(),
             name: product(),
             persistence_mode: true,
+            mig: None,
             lost: false,
             fields: Vec::new(),
             calls: Calls::new(),
@@ -227,6 +231,7 @@ impl Script for NvmlScript {
         "nvmlDeviceGetPciInfo_v3",
         "nvmlDeviceGetName",
         "nvmlDeviceGetPersistenceMode",
+        "nvmlDeviceGetMigMode",
         "nvmlDeviceGetPowerUsage",
         "nvmlDeviceGetTotalEnergyConsumption",
         "nvmlDeviceGetFieldValues",
