@@ -44,6 +44,9 @@ pub mod ledger;
 pub mod residual;
 pub mod sum;
 
+// Accelerators.
+pub mod fleet;
+
 // Rules as data.
 pub mod engine;
 pub mod promql;

@@ -13,6 +13,7 @@ pub mod cpu_rows;
 pub mod digest;
 pub mod failure;
 pub mod fetch;
+pub mod fleet;
 pub mod history;
 pub mod instances;
 pub mod keep;
