@@ -6,6 +6,7 @@
 mod command;
 mod demo;
 mod energy;
+mod fleet;
 mod listen;
 mod log;
 mod record;
@@ -37,6 +38,9 @@ enum Command {
     /// Checks rule files, evaluates them over recordings, and explains results.
     #[command(subcommand)]
     Rules(rules::RulesCommand),
+    /// Serves the accelerators of a fleet as one document, and shows it.
+    #[command(subcommand)]
+    Fleet(fleet::FleetCommand),
     /// Shows the whole pipeline on simulated machines, beside the truth. Needs no hardware and no root.
     Demo(demo::DemoArgs),
 }
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(args),
         Command::Energy(args) => energy::run(args),
         Command::Rules(command) => rules::run(command),
+        Command::Fleet(command) => fleet::run(command),
         Command::Demo(args) => demo::run(args),
     }
 }

@@ -1,4 +1,4 @@
-//! The HTTP side: `/metrics`, `/health`, `/healthz`, `/readyz`. No handler touches a sensor, so that a
+//! The HTTP side: `/metrics`, `/health`, `/healthz`, `/readyz`, and documents where there are any. No handler touches a sensor, so that a
 //! scrape never waits for one, and none blocks.
 //!
 //! axum routes; hyper is driven directly because `axum::serve` offers no limit on headers, connections
@@ -11,8 +11,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
+pub use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use flate2::Compression;
@@ -67,6 +68,11 @@ pub trait Pages: Send + Sync + 'static {
 
     /// Whether `/readyz` says so; else what is missing, as a line.
     fn ready(&self) -> Result<(), &'static str>;
+
+    /// A document of JSON at another path, if there is one; else why it cannot be given yet, as a line.
+    fn document(&self, _path: &str) -> Option<Result<Bytes, &'static str>> {
+        None
+    }
 }
 
 impl Pages for Board {
@@ -163,7 +169,7 @@ fn router<P: Pages>(pages: Arc<P>) -> Router {
         .route("/health", get(health).fallback(no_such_method))
         .route("/healthz", get(health).fallback(no_such_method))
         .route("/readyz", get(ready::<P>).fallback(no_such_method))
-        .fallback(not_found)
+        .fallback(document::<P>)
         .with_state(pages)
 }
 
@@ -196,11 +202,19 @@ async fn ready<P: Pages>(State(pages): State<Arc<P>>) -> (StatusCode, &'static s
     }
 }
 
-async fn not_found(method: Method) -> Response {
-    if method == Method::GET || method == Method::HEAD {
-        return (StatusCode::NOT_FOUND, "Not Found\n").into_response();
+/// Any other path: a document, or nothing.
+async fn document<P: Pages>(State(pages): State<Arc<P>>, method: Method, uri: Uri) -> Response {
+    if method != Method::GET && method != Method::HEAD {
+        return no_such_method().await;
     }
-    no_such_method().await
+    match pages.document(uri.path()) {
+        None => (StatusCode::NOT_FOUND, "Not Found\n").into_response(),
+        Some(Err(missing)) => (StatusCode::SERVICE_UNAVAILABLE, missing).into_response(),
+        Some(Ok(body)) => {
+            let json = HeaderValue::from_static("application/json");
+            ([(header::CONTENT_TYPE, json)], body).into_response()
+        }
+    }
 }
 
 async fn no_such_method() -> Response {

@@ -46,40 +46,60 @@ impl Fetcher {
     }
 
     /// The body of the target's page.
+    ///
+    /// # Errors
+    /// Why there is none.
     pub async fn fetch(&self, url: &Url) -> Result<Vec<u8>, Failure> {
+        self.fetch_as(url, ACCEPTED, "text/plain").await
+    }
+
+    /// A document of JSON.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn fetch_json(&self, url: &Url) -> Result<Vec<u8>, Failure> {
+        self.fetch_as(url, "application/json", "application/json").await
+    }
+
+    async fn fetch_as(
+        &self,
+        url: &Url,
+        accepted: &'static str,
+        media_type: &str,
+    ) -> Result<Vec<u8>, Failure> {
         let begin = Instant::now();
-        let mut sent = self.request(url, self.timeout).send().await;
+        let mut sent = self.request(url, accepted, self.timeout).send().await;
         if sent.as_ref().is_err_and(is_lost) {
             // A target may hang up on a kept connection just as it is used again. Asked anew, it answers on
             // a connection of its own, in what is left of the time.
             let left = self.timeout.saturating_sub(begin.elapsed());
-            sent = self.request(url, left).send().await;
+            sent = self.request(url, accepted, left).send().await;
         }
         let mut response = sent.map_err(|error| classify(&error))?;
         let status = response.status();
         let with_status = |failure: Failure| Failure { status: Some(status.as_u16()), ..failure };
-        check_head(status, response.headers()).map_err(with_status)?;
+        check_head(status, response.headers(), media_type).map_err(with_status)?;
         read_body(&mut response).await.map_err(with_status)
     }
 
-    fn request(&self, url: &Url, timeout: Duration) -> RequestBuilder {
+    fn request(&self, url: &Url, accepted: &'static str, timeout: Duration) -> RequestBuilder {
         self.client
             .get(url.clone())
             .timeout(timeout)
-            .header(ACCEPT, ACCEPTED)
+            .header(ACCEPT, accepted)
             .header(TIMEOUT_HEADER, timeout.as_secs_f64().to_string())
     }
 }
 
-fn check_head(status: StatusCode, headers: &HeaderMap) -> Result<(), Failure> {
+fn check_head(status: StatusCode, headers: &HeaderMap, expected: &str) -> Result<(), Failure> {
     if status != StatusCode::OK {
         return Err(Failure::new(FailureClass::Status, format!("expected 200, found {status}")));
     }
     let text = |name| headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()));
     let content_type = text(CONTENT_TYPE).unwrap_or_default();
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
-    if !media_type.eq_ignore_ascii_case("text/plain") {
-        let detail = format!("expected text/plain, found {content_type:?}");
+    if !media_type.eq_ignore_ascii_case(expected) {
+        let detail = format!("expected {expected}, found {content_type:?}");
         return Err(Failure::new(FailureClass::ContentType, detail));
     }
     match text(CONTENT_ENCODING) {

@@ -3,4 +3,5 @@
 
 pub mod agent_page;
 pub mod discovery;
+pub mod gathered;
 pub mod watch;

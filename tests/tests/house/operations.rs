@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use wattscribe_scraper::fleet::gathered;
 use wattscribe_scraper::page::FAMILIES;
 use wattscribe_tests::program::{Ended, exporter, run, wattscribe};
 
@@ -47,7 +48,7 @@ fn ended(program: Program, args: &[&str]) -> Ended {
 #[test]
 fn every_flag_is_documented_with_its_default() {
     let page = text("docs/operations.md");
-    let cases: [(Program, &[&str], &str); 8] = [
+    let cases: [(Program, &[&str], &str); 10] = [
         (exporter, &["--help"], "The exporter"),
         (wattscribe, &["export", "--help"], "The exporter"),
         (wattscribe, &["record", "--help"], "Recording"),
@@ -56,6 +57,8 @@ fn every_flag_is_documented_with_its_default() {
         (wattscribe, &["rules", "eval", "--help"], "Results of a recording"),
         (wattscribe, &["rules", "explain", "--help"], "One result explained"),
         (wattscribe, &["rules", "export", "--help"], "Rules in Prometheus"),
+        (wattscribe, &["fleet", "serve", "--help"], "The fleet"),
+        (wattscribe, &["fleet", "status", "--help"], "A fleet shown"),
     ];
     for (program, args, heading) in cases {
         let found = flags(&ended(program, args).succeeded().stdout);
@@ -74,6 +77,17 @@ fn every_family_of_the_recorders_page_is_documented_in_its_place() {
         .map(|row| [code(&row[0]).concat(), row[1].clone()])
         .collect();
     let families = FAMILIES.iter().map(|of| [of.name.to_owned(), of.kind.as_str().to_owned()]);
+    assert_eq!(found, families.collect::<Vec<_>>());
+}
+
+#[test]
+fn every_family_of_the_fleets_page_is_documented_in_its_place() {
+    let found: Vec<[String; 2]> = table(&text("docs/fleet.md"), "The page")
+        .iter()
+        .map(|row| [code(&row[0]).concat(), row[1].clone()])
+        .collect();
+    let families = gathered::FAMILIES.iter();
+    let families = families.map(|of| [of.name.to_owned(), of.kind.as_str().to_owned()]);
     assert_eq!(found, families.collect::<Vec<_>>());
 }
 
