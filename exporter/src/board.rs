@@ -1,15 +1,14 @@
 //! What is measured on a node and how it stands: the source of its CPUs, which is replaced when it dies for
 //! good, and its accelerators beside it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tracing::{info, warn};
 
-use crate::accelerator::energy_check::{EnergyCheck, Trust};
-use crate::accelerator::quantity::Quantity;
+use crate::accelerator::counters::Counters;
 use crate::accelerator::reader::Reading;
 use crate::accelerator::watched::Accelerators;
 use crate::base::Base;
@@ -22,7 +21,7 @@ use crate::instance::InstanceId;
 use crate::ladder::{Chosen, DCGM_DEADLINE, Ground, climb};
 use crate::library::LibraryThread;
 use crate::module::modules;
-use crate::sensor::{Kind, Source};
+use crate::sensor::Source;
 use crate::twins::{TwinWatch, Twins};
 use crate::vigil::{Said, Seen, Vigil};
 use wattscribe_rules::State;
@@ -41,8 +40,7 @@ pub struct Board {
     nvml: Option<LibraryThread>,
     accelerators: Accelerators,
     watching: Mutex<Watching>,
-    /// What is known of the counters of accelerators, by address.
-    checks: Mutex<BTreeMap<String, EnergyCheck>>,
+    counters: Counters,
     /// On its own, so that a page never waits for a log that nobody reads.
     twins: Mutex<TwinWatch>,
     decline: Mutex<Decline>,
@@ -87,7 +85,7 @@ impl Board {
             nvml,
             accelerators,
             watching: Mutex::default(),
-            checks: Mutex::default(),
+            counters: Counters::default(),
             twins: Mutex::default(),
             decline: Mutex::new(Decline::new(Now::read())),
             irreplaceable: Mutex::default(),
@@ -111,10 +109,9 @@ impl Board {
         &self.accelerators
     }
 
-    /// Whether the counter of the accelerator at this address is believed.
-    pub fn trust(&self, pci: &str) -> Trust {
-        let checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        checks.get(pci).map(EnergyCheck::trust).unwrap_or_default()
+    /// The counters of accelerators.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Looks for accelerators that came, went or got another driver. Where a file holds that back, all stays as it was.
@@ -123,8 +120,9 @@ impl Board {
     /// When a thread cannot be started.
     pub fn rediscover_accelerators(&self) -> io::Result<()> {
         match self.ground.discover_accelerators(self.ground.deadline) {
-            Some(found) => self.accelerators.reconcile(found),
-            None => Ok(()),
+            Some(Ok(found)) => self.accelerators.reconcile(found),
+            // A listing that failed says nothing of any device.
+            Some(Err(_)) | None => Ok(()),
         }
     }
 
@@ -250,7 +248,7 @@ impl Board {
             Some(library) => self.watch_library(library, &mut watching.of_base, now),
         }
         for accelerator in self.accelerators.live() {
-            self.watch_files(accelerator.cells(), now);
+            self.watch_files(&accelerator.cells(), now);
         }
         self.watch_counters(now);
         self.watch_twins(&base, now);
@@ -279,34 +277,10 @@ impl Board {
     /// Compares what accelerators count with what their power adds up to.
     fn watch_counters(&self, now: Now) {
         let files = self.accelerators.live();
-        let of_files = files.iter().flat_map(|accelerator| accelerator.cells().map(Arc::clone));
-        let cells: Vec<_> =
-            of_files.chain(self.nvml.iter().flat_map(LibraryThread::cells)).collect();
-        let of = |quantity: Quantity| {
-            let kind = Kind::Accelerator(quantity);
-            cells.iter().filter(move |cell| cell.sensor.kind == kind)
-        };
-        let mut checks = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
-        for counter in of(Quantity::Energy) {
-            let pci = counter.sensor.id.split('/').next().unwrap_or_default();
-            let power =
-                of(Quantity::Power).find(|cell| cell.sensor.id.split('/').next() == Some(pci));
-            let counts = |verdict: &Verdict| Some((verdict.joules?, verdict.joules_since_s?));
-            let power = power.map(|cell| cell.judge(now, self.limits));
-            let power = power.and_then(|verdict| Some((verdict.watts?, counts(&verdict)?)));
-            let check = checks.entry(pci.to_owned()).or_default();
-            let before = check.trust();
-            let counted = counts(&counter.judge(now, self.limits));
-            check.look(now, self.ground.schedule.interval, counted, power);
-            if check.trust() == Trust::Disagrees && before != Trust::Disagrees {
-                let source = counter.sensor.source.as_str();
-                warn!(
-                    source,
-                    pci,
-                    "the counter of energy disagrees with the power by more than 5 %: energy is that of the power from now on"
-                );
-            }
-        }
+        let of_files = files.iter().flat_map(|accelerator| accelerator.cells());
+        let of_gpus = self.nvml.iter().flat_map(LibraryThread::cells);
+        let cells: Vec<_> = of_files.chain(of_gpus).collect();
+        self.counters.look(&cells, now, self.limits, self.ground.schedule.interval);
     }
 
     fn watch_discovery(&self, base: &Base, told: &mut Option<Source>, now: Now) {

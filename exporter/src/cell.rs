@@ -70,6 +70,9 @@ pub struct Cell {
 /// (kernel: drivers/gpu/drm/xe/xe_hwmon.c, counters of 32 bits in units of 2^-14 J).
 const UNREAD_MAX: Duration = Duration::from_secs(60);
 
+/// Counters of accelerators are brought up to date at least as often.
+const STANDS_MAX: Duration = Duration::from_secs(1);
+
 /// A counter step or a read across a longer sleep of the host than this is no power.
 pub(crate) const ASLEEP_MAX: Duration = Duration::from_millis(100);
 
@@ -198,8 +201,7 @@ impl Cell {
         let (watts, window_s) = match measured {
             Err(failure) => {
                 if failure == Failure::Asleep {
-                    latest.is_interrupted = true;
-                    latest.integral.iter_mut().for_each(Integral::interrupt);
+                    latest.interrupt();
                 }
                 (Err(failure), None)
             }
@@ -214,6 +216,11 @@ impl Cell {
         };
         latest.outcome = Some(Outcome { at, before_boot, watts, window_s });
         watts.map(|_| ())
+    }
+
+    /// The device slept since the last read: nothing that was counted goes on.
+    pub fn interrupt(&self) {
+        self.lock().interrupt();
     }
 
     /// Whether a read has just become overdue: told once for each read that hangs.
@@ -289,6 +296,11 @@ impl Latest {
         self.in_flight.is_some_and(|started| now.since(&started) > limits.read_deadline)
     }
 
+    fn interrupt(&mut self) {
+        self.is_interrupted = true;
+        self.integral.iter_mut().for_each(Integral::interrupt);
+    }
+
     /// What was counted since the epoch began. It starts from zero, never from the hardware's own value:
     /// a wrap is corrected here and not there, so after a break that value would stand anywhere below or
     /// above what was published, and whoever takes increases would find energy that nobody used.
@@ -313,8 +325,15 @@ impl Latest {
         let read = CounterRead { at_s: at.monotonic.as_secs_f64(), value };
         let baseline_at = self.baseline_at;
         let asleep = baseline_at.is_some_and(|baseline| at.asleep_since(&baseline) > ASLEEP_MAX);
+        // What is brought up to date now and then stands still in between, and has not moved by nothing.
+        let is_of_device = matches!(sensor.kind, Kind::Accelerator(_));
+        let stands = energy.baseline().is_some_and(|baseline| baseline.value == value)
+            && baseline_at.is_some_and(|baseline| at.awake_since(&baseline) < STANDS_MAX);
+        if is_of_device && stands && !self.is_interrupted {
+            return None;
+        }
         // Drivers of accelerators follow a counter of 32 bits by being read.
-        let is_unread = matches!(sensor.kind, Kind::Accelerator(_))
+        let is_unread = is_of_device
             && baseline_at.is_some_and(|baseline| at.awake_since(&baseline) > UNREAD_MAX);
         let epoch = energy.epochs();
         let watts = if std::mem::take(&mut self.is_interrupted) || asleep || is_unread {

@@ -33,11 +33,11 @@ impl Integral {
             return self.begin(at);
         };
         let elapsed = at.awake_since(&before);
+        // By the neighbours before these: a first distance may be a gap.
+        let gap = GAP.max(3 * self.interval.unwrap_or_default());
         let interval = self.interval.map_or(elapsed, |shortest| shortest.min(elapsed));
         self.interval = Some(interval.min(INTERVAL_MAX));
-        if elapsed > GAP.max(3 * interval.min(INTERVAL_MAX))
-            || at.asleep_since(&before) > ASLEEP_MAX
-        {
+        if elapsed > gap || at.asleep_since(&before) > ASLEEP_MAX {
             return self.begin(at);
         }
         self.joules += (before_watts + watts) / 2.0 * elapsed.as_secs_f64();
@@ -90,8 +90,17 @@ mod tests {
         check("a ramp", &[r(0.0, 100.0), r(1.0, 200.0), r(2.0, 100.0)], Some((300.0, 0.0)));
         check("at the limit", &[r(0.0, 100.0), r(1.0, 100.0), r(4.0, 100.0)], Some((400.0, 0.0)));
         check("beyond it", &[r(0.0, 100.0), r(1.0, 100.0), r(4.125, 100.0)], Some((0.0, 4.125)));
-        check("rare readings", &[r(0.0, 50.0), r(10.0, 50.0), r(40.0, 50.0)], Some((2_000.0, 0.0)));
-        check("a long silence at first", &[r(0.0, 50.0), r(46.0, 50.0)], Some((0.0, 46.0)));
+        check(
+            "rare readings",
+            &[r(0.0, 50.0), r(10.0, 50.0), r(40.0, 50.0)],
+            Some((1_500.0, 10.0)),
+        );
+        check("a gap at first", &[r(0.0, 50.0), r(20.0, 50.0)], Some((0.0, 20.0)));
+        check(
+            "and what follows it",
+            &[r(0.0, 50.0), r(20.0, 50.0), r(21.0, 50.0), r(25.0, 50.0)],
+            Some((0.0, 25.0)),
+        );
         check(
             "a device that slept",
             &[r(0.0, 50.0), r(1.0, 50.0), None, r(2.0, 50.0), r(3.0, 50.0)],

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tracing::warn;
 
-use crate::accelerator::device::{self, Device};
+use crate::accelerator::hwmon::{self, Shape};
 use crate::args::Config;
 use crate::clock::Now;
 use crate::failure::Failure;
@@ -135,10 +135,10 @@ impl Ground {
     }
 
     /// The accelerators of the node. None where a file has held that back for longer than `patience`.
-    pub fn discover_accelerators(&self, patience: Duration) -> Option<Vec<Device>> {
+    pub fn discover_accelerators(&self, patience: Duration) -> Option<Result<Vec<Shape>, Failure>> {
         let sysfs = self.sysfs.clone();
         let subject = "discovery of accelerators".to_owned();
-        self.probes.start(subject, move || device::discover(&sysfs))?.recv_timeout(patience).ok()
+        self.probes.start(subject, move || hwmon::discover(&sysfs))?.recv_timeout(patience).ok()
     }
 
     /// Whether discovery of a source has been held back for longer than this.

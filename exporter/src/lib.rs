@@ -58,7 +58,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::info;
 
-use crate::accelerator::device::{Device, Role};
+use crate::accelerator::device::Role;
 use crate::args::Config;
 use crate::board::Board;
 use crate::clock::Now;
@@ -197,9 +197,9 @@ fn choose(ground: &Ground) -> Result<Option<Chosen>, NoSource> {
         Ok(chosen) => return Ok(Some(chosen)),
         Err(reasons) => reasons,
     };
-    let found = ground.discover_accelerators(ground.deadline).unwrap_or_default();
-    let is_accelerator = |device: &Device| device.role == Role::Accelerator;
-    let count = found.iter().filter(|device| is_accelerator(device)).count();
+    let found = ground.discover_accelerators(ground.deadline).and_then(Result::ok);
+    let found = found.unwrap_or_default();
+    let count = found.iter().filter(|(device, _)| device.role == Role::Accelerator).count();
     if ground.choice != SourceChoice::Auto || count == 0 {
         return Err(reasons);
     }

@@ -43,7 +43,7 @@ pub fn render(board: &Board, now: Now, format: Format) -> String {
     write_modules(&mut page, &gpus, &modules);
     let shown = board.accelerators().all();
     let files = shown.iter().filter_map(|shown| shown.live.as_ref());
-    let files = files.flat_map(|accelerator| accelerator.cells().map(Arc::clone)).collect();
+    let files = files.flat_map(|accelerator| accelerator.cells()).collect();
     let of_files = lines(files, now, board.limits);
     let lines: Vec<Line> = of_base.into_iter().chain(gpus).chain(of_files).collect();
     let accelerators = accelerators::accelerators(board, shown, &lines);

@@ -4,8 +4,10 @@
 //! (kernel: Documentation/ABI/testing/sysfs-bus-pci, Documentation/ABI/testing/sysfs-class-drm).
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::failure::Failure;
 use crate::sensor::Source;
 use crate::sysfs::Sysfs;
 
@@ -76,10 +78,22 @@ pub struct Device {
 }
 
 /// Makers of displays that accelerate nothing, by PCI vendor: ASPEED, Matrox, Cirrus; and of virtual machines: QEMU,
-/// Red Hat's QXL and virtio, VMware.
-const DISPLAY_VENDORS: [&str; 7] = ["1a03", "102b", "1013", "1234", "1b36", "1af4", "15ad"];
+/// Red Hat's QXL and virtio, VMware, VirtualBox, Hyper-V.
+const DISPLAY_VENDORS: [&str; 9] =
+    ["1a03", "102b", "1013", "1234", "1b36", "1af4", "15ad", "80ee", "1414"];
+
+/// Displays of makers that make accelerators too: Huawei's management controller, AMD's ES1000.
+const DISPLAYS: [(&str, &str); 2] = [("19e5", "1711"), ("1002", "515e")];
 
 impl Device {
+    /// Whether it is the same device under the same driver. Texts about it may be told later than others.
+    pub fn is_same(&self, other: &Device) -> bool {
+        let what = |of: &Device| (of.kind, of.role, of.index);
+        let ids =
+            |of: &Device| [&of.pci, &of.vendor_id, &of.device_id, &of.driver].map(String::clone);
+        what(self) == what(other) && ids(self) == ids(other)
+    }
+
     /// Who reads it.
     pub fn source(&self) -> Source {
         match self.driver.as_str() {
@@ -100,18 +114,30 @@ impl Device {
 
     /// Its directory among the sensors: `hwmon3` of the driver's own name. Drivers that have one for each tile call those
     /// otherwise.
-    pub fn hwmon(&self, sysfs: &Sysfs) -> Option<PathBuf> {
+    ///
+    /// # Errors
+    /// A listing that failed.
+    pub fn hwmon(&self, sysfs: &Sysfs) -> Result<Option<PathBuf>, Failure> {
         let dir = self.directory(sysfs).join("hwmon");
-        let names = sysfs.list(&dir).unwrap_or_default().into_iter();
-        names.map(|name| dir.join(name)).find(|hwmon| {
-            sysfs.text_if_any(&hwmon.join("name")).is_some_and(|name| name == self.driver)
-        })
+        for name in listed(sysfs, &dir)? {
+            let hwmon = dir.join(name);
+            if word(sysfs, &hwmon.join("name"))? == self.driver {
+                return Ok(Some(hwmon));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether runtime power management holds it asleep. What nobody tells is awake.
     pub fn is_asleep(&self, sysfs: &Sysfs) -> bool {
         is_asleep(sysfs, &self.pci)
     }
+}
+
+/// The driver that has a device.
+pub fn driver(sysfs: &Sysfs, device: &Path) -> Option<String> {
+    let driver = sysfs.canonical(&device.join("driver"))?;
+    Some(driver.file_name()?.to_string_lossy().into_owned())
 }
 
 /// Whether a PCI device sleeps, or is about to. What nobody tells is awake.
@@ -124,15 +150,18 @@ pub fn is_asleep(sysfs: &Sysfs, pci: &str) -> bool {
 }
 
 /// All devices, ordered by address.
-pub fn discover(sysfs: &Sysfs) -> Vec<Device> {
+///
+/// # Errors
+/// A listing or an identity that cannot be read: then nothing is known of any of them. That there is none is no error.
+pub fn discover(sysfs: &Sysfs) -> Result<Vec<Device>, Failure> {
     let mut found: BTreeMap<String, (DeviceKind, Option<u32>)> = BTreeMap::new();
-    for pci in sysfs.list(&sysfs.pci_devices()).unwrap_or_default() {
+    for pci in listed(sysfs, &sysfs.pci_devices())?.into_iter().filter(|name| is_address(name)) {
         // A display or 3D controller, and a processing accelerator (PCI Code and ID Assignment, 03h and 12h).
-        match sysfs.text_if_any(&sysfs.pci_device(&pci).join("class")) {
-            Some(class) if class.starts_with("0x03") => {
+        match word(sysfs, &sysfs.pci_device(&pci).join("class"))? {
+            class if class.starts_with("0x03") => {
                 found.insert(pci, (DeviceKind::Gpu, None));
             }
-            Some(class) if class.starts_with("0x12") => {
+            class if class.starts_with("0x12") => {
                 found.insert(pci, (DeviceKind::Npu, None));
             }
             _ => {}
@@ -142,7 +171,7 @@ pub fn discover(sysfs: &Sysfs) -> Vec<Device> {
         [("accel", "accel", DeviceKind::Npu), ("drm", "card", DeviceKind::Gpu)]
     {
         let dir = sysfs.class(class);
-        for name in sysfs.list(&dir).unwrap_or_default() {
+        for name in listed(sysfs, &dir)? {
             // `card0-DP-1` is a connector.
             let Some(index) = name.strip_prefix(prefix).and_then(|number| number.parse().ok())
             else {
@@ -153,32 +182,58 @@ pub fn discover(sysfs: &Sysfs) -> Vec<Device> {
             }
         }
     }
-    let device = |(pci, (kind, index))| device(sysfs, pci, kind, index);
+    let device = |(pci, (kind, index))| device(sysfs, pci, kind, index).transpose();
     found.into_iter().filter_map(device).collect()
 }
 
-fn device(sysfs: &Sysfs, pci: String, kind: DeviceKind, index: Option<u32>) -> Option<Device> {
+/// The names in a directory, none where there is no such directory.
+pub(super) fn listed(sysfs: &Sysfs, dir: &Path) -> Result<Vec<String>, Failure> {
+    match sysfs.list(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        listed => listed.map_err(|error| Failure::from_io(&error)),
+    }
+}
+
+/// What a file that every device has says; nothing where it is not there.
+fn word(sysfs: &Sysfs, file: &Path) -> Result<String, Failure> {
+    match sysfs.text(file) {
+        Err(Failure::Gone) => Ok(String::new()),
+        text => text,
+    }
+}
+
+fn device(
+    sysfs: &Sysfs,
+    pci: String,
+    kind: DeviceKind,
+    index: Option<u32>,
+) -> Result<Option<Device>, Failure> {
     let dir = sysfs.pci_device(&pci);
     let text = |name: &str| sysfs.text_if_any(&dir.join(name)).unwrap_or_default();
-    let hexadecimal = |name: &str| text(name).trim_start_matches("0x").to_ascii_lowercase();
+    let hexadecimal = |name: &str| {
+        let word = word(sysfs, &dir.join(name))?;
+        Ok(word.trim_start_matches("0x").to_ascii_lowercase())
+    };
     // One that went while it was looked at.
-    sysfs.canonical(&dir)?;
-    let vendor_id = hexadecimal("vendor");
+    if sysfs.canonical(&dir).is_none() {
+        return Ok(None);
+    }
+    let (vendor_id, device_id) = (hexadecimal("vendor")?, hexadecimal("device")?);
+    let is_display = DISPLAY_VENDORS.contains(&vendor_id.as_str())
+        || DISPLAYS.contains(&(vendor_id.as_str(), device_id.as_str()));
     let role = if sysfs.canonical(&dir.join("physfn")).is_some() {
         Role::VirtualFunction
-    } else if DISPLAY_VENDORS.contains(&vendor_id.as_str()) {
+    } else if is_display {
         Role::Display
     } else {
         Role::Accelerator
     };
-    let driver = sysfs.canonical(&dir.join("driver"));
-    let driver = driver.as_deref().and_then(Path::file_name);
-    Some(Device {
+    Ok(Some(Device {
         kind,
         role,
         vendor_id,
-        device_id: hexadecimal("device"),
-        driver: driver.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        device_id,
+        driver: driver(sysfs, &dir).unwrap_or_default(),
         index,
         numa_node: text("numa_node").parse().ok(), // -1 where the firmware says nothing
         name: text("product_name"),
@@ -186,7 +241,7 @@ fn device(sysfs: &Sysfs, pci: String, kind: DeviceKind, index: Option<u32>) -> O
             .filter(|serial| !serial.is_empty())
             .unwrap_or_else(|| text("unique_id")),
         pci,
-    })
+    }))
 }
 
 /// The address of the PCI device that a link leads to. A partition of a chip is a platform device, and has none.

@@ -17,6 +17,21 @@ const FIRST_WINDOW: Duration = Duration::from_secs(10);
 /// How long is compared later.
 const WINDOW: Duration = Duration::from_secs(60);
 
+/// How many intervals these are at the least: each edge of a window may be an interval off.
+const FIRST_INTERVALS: u32 = 10;
+const INTERVALS: u32 = 40;
+
+/// The power beside a counter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Power {
+    /// Watts as they were read last, and what they add up to.
+    Is(f64, Count),
+    /// There is none now.
+    Missing,
+    /// The device measures none.
+    Unmeasured,
+}
+
 /// A count of joules, and since when in Unix seconds.
 pub type Count = (f64, f64);
 
@@ -53,24 +68,22 @@ impl EnergyCheck {
         self.trust
     }
 
-    /// Looks at both counts, and at the power as it was read last. `interval` is the time between two reads.
-    pub fn look(
-        &mut self,
-        now: Now,
-        interval: Duration,
-        counter: Option<Count>,
-        power: Option<(f64, Count)>,
-    ) {
+    /// Looks at both counts, and at the power as it was read last. `interval` is the time between two reads. A device that
+    /// measures no power has nothing that could contradict its counter.
+    pub fn look(&mut self, now: Now, interval: Duration, counter: Option<Count>, power: Power) {
         if self.trust == Trust::Disagrees {
             return;
         }
-        let (Some(counter), Some((watts, integral))) = (counter, power) else {
-            // Where there is no power that could contradict it, it is believed.
-            if counter.is_some() && self.window.is_none() {
+        let (counter, watts, integral) = match (counter, power) {
+            (Some(counter), Power::Is(watts, integral)) => (counter, watts, integral),
+            (Some(_), Power::Unmeasured) => {
                 self.trust = Trust::Agrees;
+                return;
             }
-            self.window = None;
-            return;
+            _ => {
+                self.window = None;
+                return;
+            }
         };
         let goes_on =
             |window: &Window| window.counter.1 == counter.1 && window.integral.1 == integral.1;
@@ -80,7 +93,11 @@ impl EnergyCheck {
         };
         window.most_watts = window.most_watts.max(watts);
         let length = now.since(&window.began);
-        if length < if self.trust == Trust::Undecided { FIRST_WINDOW } else { WINDOW } {
+        let enough = match self.trust {
+            Trust::Undecided => FIRST_WINDOW.max(interval * FIRST_INTERVALS),
+            Trust::Agrees | Trust::Disagrees => WINDOW.max(interval * INTERVALS),
+        };
+        if length < enough {
             return;
         }
         let (counted, added) = (counter.0 - window.counter.0, integral.0 - window.integral.0);
@@ -108,7 +125,7 @@ mod tests {
             if second > 0 {
                 counted += 100.0 * factor(second);
             }
-            let power = Some((100.0, (100.0 * second as f64, 0.0)));
+            let power = Power::Is(100.0, (100.0 * second as f64, 0.0));
             check.look(at(second), Duration::from_secs(1), Some((counted, 0.0)), power);
         }
         check.trust()
@@ -138,20 +155,22 @@ mod tests {
     fn counts_that_begin_anew_are_compared_anew() {
         let mut check = EnergyCheck::default();
         let interval = Duration::from_secs(1);
-        check.look(at(0), interval, Some((0.0, 0.0)), Some((100.0, (0.0, 0.0))));
+        check.look(at(0), interval, Some((0.0, 0.0)), Power::Is(100.0, (0.0, 0.0)));
         // The integral has begun anew behind a gap.
-        check.look(at(20), interval, Some((2_000.0, 0.0)), Some((100.0, (0.0, 20.0))));
+        check.look(at(20), interval, Some((2_000.0, 0.0)), Power::Is(100.0, (0.0, 20.0)));
         assert_eq!(check.trust(), Trust::Undecided);
-        check.look(at(30), interval, Some((3_000.0, 0.0)), Some((100.0, (1_000.0, 20.0))));
+        check.look(at(30), interval, Some((3_000.0, 0.0)), Power::Is(100.0, (1_000.0, 20.0)));
         assert_eq!(check.trust(), Trust::Agrees);
     }
 
     #[test]
     fn a_counter_beside_no_power_is_believed() {
         let mut check = EnergyCheck::default();
-        check.look(at(0), Duration::from_secs(1), None, None);
+        check.look(at(0), Duration::from_secs(1), None, Power::Unmeasured);
         assert_eq!(check.trust(), Trust::Undecided);
-        check.look(at(1), Duration::from_secs(1), Some((5.0, 0.0)), None);
+        check.look(at(1), Duration::from_secs(1), Some((5.0, 0.0)), Power::Missing);
+        assert_eq!(check.trust(), Trust::Undecided, "its power may come");
+        check.look(at(2), Duration::from_secs(1), Some((5.0, 0.0)), Power::Unmeasured);
         assert_eq!(check.trust(), Trust::Agrees);
     }
 }

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use wattscribe_rules::Averaging;
 
-use super::device::Device;
-use super::gpu_metrics::GpuMetrics;
+use super::device::{self, Device};
 use super::scope::Scope;
+use crate::failure::Failure;
 use crate::sensor::Source;
 use crate::sysfs::Sysfs;
 
@@ -37,35 +37,39 @@ pub struct Channels {
     /// Counters of its energy, the widest scope first.
     pub energy: Vec<(Scope, Channel)>,
     /// AMD's table of parts.
-    pub table: Option<Table>,
+    pub table: Option<PathBuf>,
 }
 
-/// AMD's table of parts, as far as it tells what will be in it. Of a device that was asleep nothing is known.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Table {
-    /// The file.
-    pub file: PathBuf,
-    /// Whether it is of a CPU and a GPU in one package, whose parts it tells apart.
-    pub is_apu: bool,
-    /// Whether it counts energy in a unit that it states.
-    pub counts: bool,
+/// A device and its channels.
+pub type Shape = (Device, Channels);
+
+/// All devices, ordered by address. Of none of them any value is read: nothing here waits for a device.
+///
+/// # Errors
+/// As [`device::discover`].
+pub fn discover(sysfs: &Sysfs) -> Result<Vec<Shape>, Failure> {
+    let devices = device::discover(sysfs)?.into_iter();
+    devices.map(|device| Channels::of(&device, sysfs).map(|channels| (device, channels))).collect()
 }
 
 impl Channels {
-    /// What there is of a device. Of one that sleeps no value is read.
-    pub fn of(device: &Device, sysfs: &Sysfs) -> Self {
-        let hwmon = device.hwmon(sysfs);
-        let names = hwmon.as_deref().map(|dir| sysfs.list(dir).unwrap_or_default());
-        let (hwmon, names) = (hwmon.unwrap_or_default(), names.unwrap_or_default());
+    /// What there is of a device.
+    ///
+    /// # Errors
+    /// A listing that failed.
+    pub fn of(device: &Device, sysfs: &Sysfs) -> Result<Self, Failure> {
+        let Some(hwmon) = device.hwmon(sysfs)? else {
+            return Ok(Self { table: table(device, sysfs), ..Self::default() });
+        };
+        let names = device::listed(sysfs, &hwmon)?;
         let channel = |name: &str| {
             names.iter().any(|found| found == name).then(|| channel(sysfs, &hwmon, name))
         };
-        match device.source() {
-            Source::Amdgpu => Self {
-                power: ["power1_average", "power1_input"].into_iter().filter_map(channel).collect(),
-                energy: Vec::new(),
-                table: table(device, sysfs),
-            },
+        let gauges = ["power1_average", "power1_input"].into_iter().filter_map(channel);
+        Ok(match device.source() {
+            Source::Amdgpu => {
+                Self { power: gauges.collect(), table: table(device, sysfs), ..Self::default() }
+            }
             Source::I915 | Source::Xe => {
                 let found = ["energy1_input", "energy2_input"].into_iter().filter_map(channel);
                 let mut energy: Vec<_> = found.map(|channel| (scope(&channel), channel)).collect();
@@ -73,25 +77,16 @@ impl Channels {
                 Self { energy, ..Self::default() }
             }
             // Any driver that shows the power of its card as the kernel's sensors do.
-            Source::OtherDriver => Self {
-                power: ["power1_average", "power1_input"].into_iter().filter_map(channel).collect(),
-                ..Self::default()
-            },
+            Source::OtherDriver => Self { power: gauges.collect(), ..Self::default() },
             _ => Self::default(),
-        }
+        })
     }
 }
 
-fn table(device: &Device, sysfs: &Sysfs) -> Option<Table> {
+/// AMD's table, if there is one.
+fn table(device: &Device, sysfs: &Sysfs) -> Option<PathBuf> {
     let file = device.directory(sysfs).join("gpu_metrics");
-    sysfs.canonical(&file)?;
-    let bytes = if device.is_asleep(sysfs) { None } else { sysfs.read(&file).ok() };
-    let found = bytes.and_then(|bytes| GpuMetrics::parse(&bytes).ok());
-    Some(Table {
-        file,
-        is_apu: found.is_some_and(|table| table.is_apu),
-        counts: found.is_some_and(|table| table.energy_uj.is_some()),
-    })
+    (device.source() == Source::Amdgpu && sysfs.canonical(&file).is_some()).then_some(file)
 }
 
 fn channel(sysfs: &Sysfs, hwmon: &Path, name: &str) -> Channel {

@@ -4,6 +4,7 @@
 //! whether its device is awake, and only then reads it. GPUs of NVIDIA are read through their library, see
 //! `sources::nvml`; here they are only known.
 
+pub mod counters;
 pub mod device;
 pub mod energy_check;
 pub mod gpu_metrics;

@@ -4,22 +4,24 @@
 //! node of `/dev/dri` wakes a card.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::gpu_metrics::{GpuMetrics, TableError};
-use super::hwmon::{Channel, Table};
+use super::hwmon::Channel;
 use super::live::Accelerator;
 use super::scope::Scope;
-use crate::accelerator::quantity::Component;
+use crate::accelerator::quantity::{Component, Quantity};
 use crate::attribute::{parse_energy, parse_power};
 use crate::cell::Cell;
 use crate::clock::Now;
 use crate::failure::Failure;
 use crate::health::Health;
-use crate::sensor::{Measure, Source};
+use crate::plausible::power;
+use crate::sensor::{Kind, Measure, Source};
 use crate::sysfs::Sysfs;
 use crate::worker::{Schedule, Wishes, backoff, say_changes};
 
@@ -79,30 +81,49 @@ impl Drop for Reader {
     }
 }
 
+/// A card whose counter reads zero for as long never counts: another counter of it may.
+const NEVER_COUNTS_AFTER: Duration = Duration::from_secs(2);
+
 /// What the thread carries from round to round.
 struct Rounds<'a> {
     accelerator: &'a Accelerator,
     reading: &'a Reading,
+    /// Whether what its driver tells is known to be wrong.
+    is_wrong: bool,
     /// The counter that was seen to have counted: some cards have one that stays at zero.
     counter: Option<usize>,
+    /// Since when no counter has.
+    zero_since: Option<Now>,
     /// The time of the last table, and when it was met first.
     clock: Option<(u64, Now)>,
+    /// How long the device has slept since it has its driver, in the driver's milliseconds.
+    slept_ms: Option<u64>,
 }
 
 impl<'a> Rounds<'a> {
     fn new(accelerator: &'a Accelerator, reading: &'a Reading) -> Self {
-        Self { accelerator, reading, counter: None, clock: None }
+        let is_wrong = WRONG_SENSORS.contains(&accelerator.device.device_id.as_str());
+        Self {
+            accelerator,
+            reading,
+            is_wrong,
+            counter: None,
+            zero_since: None,
+            clock: None,
+            slept_ms: None,
+        }
     }
 
     fn run(mut self, wishes: &Wishes) {
         let (mut failures_in_a_row, mut said) = (0_u32, None);
         let schedule = self.reading.schedule;
         while !wishes.stop.load(Ordering::Acquire) {
-            let outcome = self.round();
-            say_changes(&self.accelerator.power, outcome, &mut said);
-            failures_in_a_row = match outcome {
-                // Who has no sensor is asked no less often whether it sleeps.
+            let Round { power, is_table_read } = self.round();
+            say_changes(&self.accelerator.power, power, &mut said);
+            failures_in_a_row = match power {
+                // Who has no sensor is asked no less often whether it sleeps, nor who tells other things.
                 Err(Failure::NotSupported) => 0,
+                _ if is_table_read => 0,
                 Err(failure) if failure.is_of_the_sensor() => failures_in_a_row.saturating_add(1),
                 _ => 0,
             };
@@ -111,70 +132,94 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Looks at the device once. What came of its power.
-    fn round(&mut self) -> Result<(), Failure> {
+    /// Looks at the device once.
+    fn round(&mut self) -> Round {
         let accelerator = self.accelerator;
-        let is_asleep = accelerator.device.is_asleep(&self.reading.sysfs);
-        accelerator.note_sleep(is_asleep);
-        if is_asleep && !self.reading.allow_wake {
-            let now = Now::read();
-            self.clock = None;
-            for cell in accelerator.cells() {
-                let _ = cell.finish(Err(Failure::Asleep), now);
-            }
-            return Err(Failure::Asleep);
-        }
-        match accelerator.device.source() {
+        accelerator.note_sleep(false);
+        self.note_slept();
+        let mut round = match accelerator.device.source() {
+            // Nothing is opened below without asking whether it sleeps; and what has no file is asked here.
+            _ if self.may_read().is_err() => Round::failed(Failure::Asleep),
+            _ if self.is_wrong => Round::failed(Failure::NotSupported),
             Source::I915 | Source::Xe => self.read_counter(),
             _ => self.read_gauges(),
+        };
+        if accelerator.is_asleep() == Some(true) && !self.reading.allow_wake {
+            round = Round::failed(Failure::Asleep);
         }
+        if let Err(failure @ (Failure::Asleep | Failure::NotSupported)) = round.power {
+            let now = Now::read();
+            let is_asleep = failure == Failure::Asleep;
+            for cell in accelerator.cells() {
+                if is_asleep || self.is_wrong || Arc::ptr_eq(&cell, &accelerator.power) {
+                    let _ = cell.finish(Err(failure), now);
+                }
+            }
+            if is_asleep {
+                self.clock = None;
+            }
+        }
+        round
+    }
+
+    /// Whether the device may be read now.
+    fn may_read(&self) -> Result<(), Failure> {
+        if !self.accelerator.device.is_asleep(&self.reading.sysfs) {
+            return Ok(());
+        }
+        self.accelerator.note_sleep(true);
+        if self.reading.allow_wake { Ok(()) } else { Err(Failure::Asleep) }
+    }
+
+    /// Breaks what is counted where the device has slept between two looks, both of which found it awake.
+    fn note_slept(&mut self) {
+        let file = self.accelerator.device.directory(&self.reading.sysfs);
+        let text = self.reading.sysfs.text_if_any(&file.join("power/runtime_suspended_time"));
+        let slept_ms = text.and_then(|text| text.parse().ok());
+        if self.slept_ms.is_some_and(|before| slept_ms.is_some_and(|now| now > before)) {
+            self.accelerator.cells().iter().for_each(|cell| cell.interrupt());
+        }
+        self.slept_ms = slept_ms.or(self.slept_ms);
     }
 
     /// The gauges of power, and AMD's table.
-    fn read_gauges(&mut self) -> Result<(), Failure> {
+    fn read_gauges(&mut self) -> Round {
         let accelerator = self.accelerator;
         let channels = &accelerator.channels;
-        let table = channels.table.as_ref().map(|Table { file, .. }| {
-            let started = Now::read();
-            (self.table(file), started, Now::read())
-        });
-        let parsed = table.as_ref().and_then(|(table, ..)| table.as_ref().ok());
-        let apu = APUS.contains(&accelerator.device.device_id.as_str());
-        if parsed.is_some_and(|table| table.is_apu) || apu {
-            accelerator.set_scope(Scope::Socket);
+        if channels.power.is_empty() && channels.table.is_none() {
+            return Round::failed(Failure::NotSupported);
         }
-        // A card whose driver shows its power in the table alone.
-        let of_table = parsed.and_then(|table| table.in_watts(None)).and_then(|table| table.socket);
-        let (outcome, watts) = if channels.power.is_empty() && of_table.is_some() {
-            (
-                self.finish(
-                    &accelerator.power,
-                    of_table.ok_or(Failure::NoData),
-                    table_times(&table),
-                ),
-                of_table,
-            )
-        } else {
-            self.read_power()
+        let table = channels.table.as_deref().map(|file| self.timed_table(file));
+        let parsed = table.as_ref().and_then(|(table, _)| table.as_ref().ok());
+        if let Some(table) = parsed {
+            let is_apu = table.is_apu || APUS.contains(&accelerator.device.device_id.as_str());
+            accelerator.set_scope(if is_apu { Scope::Socket } else { Scope::Gpu });
+            accelerator.note_table(table.energy_uj.is_some(), table.is_apu);
+        }
+        let (power, watts) = match &table {
+            // A card whose driver shows its power in the table alone.
+            Some((table, times)) if channels.power.is_empty() => {
+                let told = table.and_then(|table| table.in_watts(None).ok_or(Failure::NoData));
+                let watts = told.and_then(|told| told.socket.ok_or(Failure::NotSupported));
+                let watts = watts.and_then(|watts| power(watts, false));
+                (self.finish(&accelerator.power, watts, *times), watts.ok())
+            }
+            _ => self.read_power(),
         };
         if let (Some(instant), Some(channel)) = (&accelerator.instant, channels.power.get(1)) {
             let _ = self.read_gauge(instant, channel);
         }
-        if let Some((table, started, ended)) = table {
-            self.finish_table(table, watts, (started, ended));
+        let is_table_read = parsed.is_some();
+        if let Some((table, times)) = table {
+            self.finish_table(table, watts, times);
         }
-        outcome
+        Round { power, is_table_read }
     }
 
     /// The power: its average, or else what it is at the moment.
     fn read_power(&self) -> (Result<(), Failure>, Option<f64>) {
         let cell = &self.accelerator.power;
-        let is_wrong = WRONG_SENSORS.contains(&self.accelerator.device.device_id.as_str());
         let mut outcome = (Err(Failure::NotSupported), None);
-        if is_wrong || self.accelerator.channels.power.is_empty() {
-            let now = Now::read();
-            return (self.finish(cell, Err(Failure::NotSupported), (now, now)), None);
-        }
         for channel in &self.accelerator.channels.power {
             cell.begin(Now::read());
             let started = Now::read();
@@ -184,7 +229,7 @@ impl<'a> Rounds<'a> {
                 cell.set_averaging(channel.averaging());
             }
             outcome = (self.finish(cell, watts, (started, ended)), watts.ok());
-            if watts.is_ok() {
+            if matches!(watts, Ok(_) | Err(Failure::Asleep)) {
                 break;
             }
         }
@@ -199,50 +244,72 @@ impl<'a> Rounds<'a> {
     }
 
     fn watts(&self, channel: &Channel) -> Result<f64, Failure> {
-        let text = self.reading.sysfs.text(&channel.file).map_err(|failure| self.meant(failure))?;
-        parse_power(&text, false, None)
+        parse_power(&self.text(channel)?, false, None)
+    }
+
+    /// What a file says, unless the device sleeps by now.
+    fn text(&self, channel: &Channel) -> Result<String, Failure> {
+        self.may_read()?;
+        self.reading.sysfs.text(&channel.file).map_err(|failure| self.meant(failure))
     }
 
     /// What a refusal means: drivers refuse to read a device that has gone to sleep since it was looked at.
     fn meant(&self, failure: Failure) -> Failure {
-        let refuses = matches!(failure, Failure::Busy | Failure::Denied);
-        let is_asleep = || self.accelerator.device.is_asleep(&self.reading.sysfs);
-        if refuses && is_asleep() { Failure::Asleep } else { failure }
+        match failure {
+            Failure::Busy | Failure::Denied => self.may_read().err().unwrap_or(failure),
+            failure => failure,
+        }
     }
 
     /// Intel's counter of energy, whose power is its difference.
-    fn read_counter(&mut self) -> Result<(), Failure> {
+    fn read_counter(&mut self) -> Round {
         let accelerator = self.accelerator;
         let (cell, counters) = (&accelerator.power, &accelerator.channels.energy);
+        if counters.is_empty() {
+            return Round::failed(Failure::NotSupported);
+        }
         cell.begin(Now::read());
         let started = Now::read();
-        let read = |channel: &Channel| {
-            let text = self.reading.sysfs.text(&channel.file);
-            parse_energy(&text.map_err(|failure| self.meant(failure))?)
-        };
-        let mut outcome = Err(Failure::NotSupported);
-        let mut chosen = self.counter;
+        let never_counts =
+            self.zero_since.is_some_and(|since| started.since(&since) >= NEVER_COUNTS_AFTER);
+        let mut outcome = Err(Failure::NoData);
         for (place, (scope, channel)) in counters.iter().enumerate() {
-            if chosen.is_some_and(|chosen| chosen != place) {
+            if self.counter.is_some_and(|chosen| chosen != place) {
                 continue;
             }
-            match read(channel) {
-                // It may never count: the next one may.
-                Ok(0) if chosen.is_none() => outcome = Err(Failure::NoData),
+            match self.text(channel).and_then(|text| parse_energy(&text)) {
+                Ok(0) if self.counter.is_none() => {
+                    self.zero_since.get_or_insert(started);
+                    outcome = Err(Failure::NoData);
+                    if !never_counts {
+                        break;
+                    }
+                }
                 Ok(microjoules) => {
                     accelerator.set_scope(*scope);
-                    chosen = Some(place);
+                    self.counter = Some(place);
                     outcome = Ok(Measure::MicroJoules(microjoules));
                     break;
                 }
                 Err(failure) => outcome = Err(failure),
             }
         }
-        self.counter = chosen;
-        self.store(cell, outcome, (started, Now::read()))
+        Round { power: self.store(cell, outcome, (started, Now::read())), is_table_read: false }
     }
 
-    fn table(&mut self, file: &std::path::Path) -> Result<GpuMetrics, Failure> {
+    fn timed_table(&mut self, file: &Path) -> (Result<GpuMetrics, Failure>, (Now, Now)) {
+        let started = Now::read();
+        let is_alone = self.accelerator.channels.power.is_empty();
+        let power = is_alone.then(|| Arc::clone(&self.accelerator.power));
+        let beside = self.accelerator.cells().into_iter().filter(|cell| {
+            !matches!(cell.sensor.kind, Kind::Accelerator(Quantity::Power | Quantity::Instant))
+        });
+        beside.chain(power).for_each(|cell| cell.begin(started));
+        (self.table(file), (started, Now::read()))
+    }
+
+    fn table(&mut self, file: &Path) -> Result<GpuMetrics, Failure> {
+        self.may_read()?;
         let bytes = self.reading.sysfs.read(file).map_err(|failure| self.meant(failure))?;
         let table = GpuMetrics::parse(&bytes).map_err(|error| match error {
             TableError::Short => Failure::Malformed,
@@ -268,7 +335,7 @@ impl<'a> Rounds<'a> {
     ) {
         let accelerator = self.accelerator;
         let energy = table.map(|table| table.energy_uj);
-        if let Some(cell) = &accelerator.energy {
+        if let Some(cell) = &accelerator.energy() {
             let counted = energy.and_then(|counted| counted.ok_or(Failure::NotSupported));
             let _ = self.store(cell, counted.map(Measure::MicroJoules), times);
         }
@@ -282,7 +349,7 @@ impl<'a> Rounds<'a> {
         for (component, watts) in parts {
             let Some(cell) = accelerator.component(component) else { continue };
             let _ = self.finish(
-                cell,
+                &cell,
                 watts.and_then(|watts| watts.ok_or(Failure::NotSupported)),
                 times,
             );
@@ -310,8 +377,16 @@ impl<'a> Rounds<'a> {
     }
 }
 
-fn table_times<T>(table: &Option<(T, Now, Now)>) -> (Now, Now) {
-    table
-        .as_ref()
-        .map_or_else(|| (Now::read(), Now::read()), |(_, started, ended)| (*started, *ended))
+/// What came of one look.
+struct Round {
+    /// Of the device's power.
+    power: Result<(), Failure>,
+    /// Whether its table told something.
+    is_table_read: bool,
+}
+
+impl Round {
+    fn failed(failure: Failure) -> Self {
+        Self { power: Err(failure), is_table_read: false }
+    }
 }

@@ -11,8 +11,8 @@ pub enum Scope {
     Gpu,
     /// The package of a GPU on a card.
     Package,
-    /// The memory of a GPU.
-    Memory,
+    /// Nobody tells: a chip of AMD whose table cannot be read may be an APU or a card.
+    Unknown,
 }
 
 impl Scope {
@@ -23,7 +23,7 @@ impl Scope {
             Self::Card => "card",
             Self::Gpu => "gpu",
             Self::Package => "package",
-            Self::Memory => "memory",
+            Self::Unknown => "unknown",
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tracing::{info, warn};
 
 use super::device::{Device, Role};
-use super::hwmon::Channels;
+use super::hwmon::{Channels, Shape};
 use super::live::Accelerator;
 use super::reader::{Reader, Reading};
 use crate::clock::Now;
@@ -27,7 +27,8 @@ pub struct Accelerators {
 #[derive(Debug)]
 struct Known {
     device: Device,
-    live: Option<(Arc<Accelerator>, Reader)>,
+    /// Its readings, and who makes them as long as it is there.
+    live: Option<(Arc<Accelerator>, Option<Reader>)>,
     lost_since: Option<Now>,
     /// Whether one that no reader looks at slept at the last discovery.
     slept: bool,
@@ -76,31 +77,32 @@ impl Accelerators {
     ///
     /// # Errors
     /// When a thread cannot be started for one of them: it is tried again the next time.
-    pub fn reconcile(&self, found: Vec<Device>) -> io::Result<()> {
+    pub fn reconcile(&self, found: Vec<Shape>) -> io::Result<()> {
         let now = Now::read();
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.retain(|known| {
-            let is_found = found.iter().any(|device| device.pci == known.device.pci);
+            let is_found = found.iter().any(|(device, _)| device.pci == known.device.pci);
             is_found || known.lost_since.is_none_or(|since| now.since(&since) <= FORGET_AFTER)
         });
         for gone in known.iter_mut().filter(|known| known.lost_since.is_none()) {
-            if found.iter().any(|device| device.pci == gone.device.pci) {
+            if found.iter().any(|(device, _)| device.pci == gone.device.pci) {
                 continue;
             }
             gone.lost_since = Some(now);
             warn!(pci = gone.device.pci, driver = gone.device.driver, "an accelerator vanished");
-            if let Some((accelerator, _)) = &gone.live {
+            if let Some((accelerator, reader)) = &mut gone.live {
+                *reader = None;
                 accelerator.lose(now);
             }
         }
         let mut outcome = Ok(());
-        for device in found {
+        for (device, channels) in found {
             let slept = device.is_asleep(&self.reading.sysfs);
             let place = known.iter().position(|known| known.device.pci == device.pci);
             let before = place.map(|place| &known[place]);
-            let channels = Channels::of(&device, &self.reading.sysfs);
-            if before.is_some_and(|before| is_as_before(before, &device, &channels, slept)) {
-                known[place.unwrap_or_default()].slept = slept;
+            if before.is_some_and(|before| is_as_before(before, &device, &channels)) {
+                let known = &mut known[place.unwrap_or_default()];
+                (known.device, known.slept) = (device, slept);
                 continue;
             }
             let (pci, driver) = (&device.pci, &device.driver);
@@ -128,7 +130,7 @@ impl Accelerators {
         let live = if is_read {
             let accelerator = Arc::new(Accelerator::new(device.clone(), channels));
             let reader = Reader::start(Arc::clone(&accelerator), self.reading.clone())?;
-            Some((accelerator, reader))
+            Some((accelerator, Some(reader)))
         } else {
             None
         };
@@ -136,10 +138,10 @@ impl Accelerators {
     }
 }
 
-/// Whether a device goes on as it was. One that sleeps tells less of itself than it did awake.
-fn is_as_before(before: &Known, device: &Device, channels: &Channels, sleeps: bool) -> bool {
+/// Whether a device goes on as it was.
+fn is_as_before(before: &Known, device: &Device, channels: &Channels) -> bool {
     let channels_before = before.live.as_ref().map(|(accelerator, _)| &accelerator.channels);
     before.lost_since.is_none()
-        && before.device == *device
-        && (sleeps || channels_before.is_none_or(|before| before == channels))
+        && before.device.is_same(device)
+        && channels_before.is_none_or(|before| before == channels)
 }

@@ -52,8 +52,12 @@ pub(super) fn accelerators<'a>(
         all.push(AcceleratorLine::new(board, device, scope, lines, (is_lost, is_asleep)));
     }
     // What the library knows and sysfs does not, as in a container that sees none of it.
-    for (pci, lines) in of_device {
-        let device = nvidia(pci);
+    for lines in of_device.into_values() {
+        let pci = lines.iter().find_map(|line| match &line.cell.sensor.meter {
+            Meter::Gpu(gpu) => Some(gpu.pci.as_str()),
+            _ => None,
+        });
+        let device = nvidia(pci.unwrap_or_default());
         all.push(AcceleratorLine::new(board, device, Scope::Gpu, lines, (false, None)));
     }
     all.sort_by(|a, b| a.device.pci.cmp(&b.device.pci));
@@ -94,7 +98,9 @@ impl<'a> AcceleratorLine<'a> {
         let uuid = gpu.map_or("", |(gpu, _)| gpu.uuid.as_str());
         let index = gpu.map(|(gpu, _)| gpu.index).or(device.index);
         let mig = gpu.and_then(|(gpu, _)| gpu.mig);
-        let trust = board.trust(&device.pci);
+        let counter =
+            lines.iter().find(|line| line.cell.sensor.kind == Kind::Accelerator(Quantity::Energy));
+        let trust = counter.map(|line| board.counters().trust(&line.cell)).unwrap_or_default();
         let is_served =
             board.nvml().is_some_and(|library| library.status().standing == Standing::Open);
         Self { device, uuid, index, mig, scope, is_lost, is_asleep, trust, is_served, lines }
@@ -117,13 +123,12 @@ impl<'a> AcceleratorLine<'a> {
 
     /// Whether it sleeps, by sysfs or by what the library's thread saw there.
     fn sleeps(&self) -> Option<bool> {
-        let state = self.line(Quantity::Power).map(|line| line.verdict.state);
-        let by_state = match state {
-            Some(State::Suspended) => Some(true),
-            Some(State::Ok) => Some(false),
-            _ => None,
-        };
-        by_state.or(self.is_asleep)
+        let verdict = self.line(Quantity::Power).map(|line| line.verdict);
+        match verdict {
+            Some(verdict) if verdict.reason == Some(Failure::Asleep.as_str()) => Some(true),
+            Some(verdict) if verdict.state == State::Ok => Some(false),
+            _ => self.is_asleep,
+        }
     }
 
     /// Joules, since when, and by which counter they are: its own as long as it agrees with the power.

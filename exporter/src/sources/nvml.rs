@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nvml_wrapper::error::NvmlError;
 use tracing::warn;
 
-use crate::accelerator::device::is_asleep;
+use crate::accelerator::device::{driver, is_asleep};
 use crate::clock::Now;
 use crate::failure::Failure;
 use crate::library::{Found, Library, Listener, OpenError, Reading, Session};
@@ -280,6 +280,8 @@ fn gpus(sysfs: &Sysfs) -> impl Iterator<Item = String> {
         // Vendor 10de is NVIDIA; classes 0300 and 0302 are displays and 3D controllers.
         text("vendor").is_some_and(|vendor| vendor == "0x10de")
             && text("class").is_some_and(|class| class.starts_with("0x03"))
+            // One that is handed to a virtual machine is none of NVML's.
+            && driver(sysfs, &sysfs.pci_device(pci)).is_none_or(|driver| driver == "nvidia")
     };
     sysfs.list(&sysfs.pci_devices()).unwrap_or_default().into_iter().filter(is_gpu)
 }

@@ -17,7 +17,11 @@ pub(crate) fn alone(tree: &Tree) -> Arc<Board> {
     let ground = Ground::of(&config(tree.sysfs(), SourceChoice::Auto));
     let board = Board::start(None, ground, None, LIMITS).unwrap();
     eventually("every accelerator was looked at", || {
-        board.accelerators().live().iter().all(|live| live.cells().all(|cell| cell.has_been_read()))
+        board
+            .accelerators()
+            .live()
+            .iter()
+            .all(|live| live.cells().iter().all(|cell| cell.has_been_read()))
     });
     board
 }
@@ -167,7 +171,7 @@ fn the_power_of_intels_cards_is_what_they_count() {
     let cases: [Case<'_>; 3] = [
         ("i915", &[("energy1_input", "5000000")], "energy1_input", "card"),
         ("xe", &counters, "energy1_input", "card"),
-        // Some cards have one that never counts.
+        // Some cards have one that never counts: it is waited for before the other is taken.
         (
             "xe",
             &[
@@ -184,6 +188,12 @@ fn the_power_of_intels_cards_is_what_they_count() {
         let (tree, gpu) = machine::arc(driver, files);
         let board = alone(&tree);
         let file = format!("{gpu}/hwmon/hwmon5/{counting}");
+        if counting == "energy2_input" {
+            let read = || {
+                withheld(&page(&board), "0000:03:00.0/power") != reason("no_data", "unavailable")
+            };
+            eventually("the one that never counts is given up", read);
+        }
         count(&tree, &file, 5_000_000);
         let page = page(&board);
         let power = samples(&page, "accelerator_power_watts");
@@ -384,4 +394,92 @@ fn a_node_of_accelerators_alone_is_measured_and_ready() {
     // What was asked for by name is not there.
     let named = config(tree.sysfs(), SourceChoice::Rapl);
     assert!(wattscribe_exporter::Exporter::start(&named).is_err());
+}
+
+/// A table that hangs is the reader's affair: neither discovery nor the page waits for it.
+#[test]
+fn a_table_that_hangs_holds_up_nobody() {
+    let tree = machine::mi300x();
+    let board = alone(&tree);
+    let table = "devices/pci0000:00/0000:05:00.0/gpu_metrics";
+    tree.hang(table);
+    let started = Now::read();
+    for _ in 0..3 {
+        board.rediscover_accelerators().unwrap();
+        assert_eq!(samples(&page(&board), "accelerator_info").len(), 9);
+    }
+    assert!(Now::read().awake_since(&started) < LIMITS.read_deadline * 3, "it was waited for");
+    eventually("the hang is told", || {
+        withheld(&page(&board), "0000:05:00.0/energy") == reason("timeout", "stale")
+    });
+    // Also where it hangs from the start.
+    let again =
+        Board::start(None, Ground::of(&config(tree.sysfs(), SourceChoice::Auto)), None, LIMITS);
+    let again = again.unwrap();
+    eventually("the others are read", || {
+        values(&page(&again), "accelerator_power_watts").len() == 7
+    });
+    free(&tree, table, "");
+}
+
+/// A package of which nobody knows whether it holds a CPU is in no sum of GPUs.
+#[test]
+fn a_chip_whose_table_cannot_be_read_may_be_an_apu() {
+    let tree = machine::strix_halo();
+    let table = "devices/pci0000:00/0000:c3:00.0/gpu_metrics";
+    tree.write(table, [0; 264]);
+    let board = alone(&tree);
+    let scope = |page: &str| {
+        samples(page, "accelerator_power_watts")[0]
+            .split("scope=\"")
+            .nth(1)
+            .unwrap()
+            .split('"')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(scope(&page(&board)), "unknown");
+    tree.write(table, machine::table_3(25_502, 0, 8_245, 648, 7));
+    eventually("its table tells", || scope(&page(&board)) == "socket");
+    assert_eq!(samples(&page(&board), "accelerator_component_power_watts").len(), 4);
+}
+
+/// What a passing fault takes away for a moment is no other device: what was counted goes on.
+#[test]
+fn a_table_that_fails_for_a_moment_ends_no_count() {
+    let tree = machine::mi250();
+    let board = alone(&tree);
+    let since = || values(&page(&board), "accelerator_energy_since_timestamp_seconds");
+    eventually("it is counted", || !since().is_empty());
+    let before = since();
+    tree.write("devices/pci0000:00/0000:2f:00.0/product_name", "AMD Instinct MI250X\n");
+    board.rediscover_accelerators().unwrap();
+    assert!(samples(&page(&board), "accelerator_info")[0].contains("name=\"AMD Instinct MI250X\""));
+    assert_eq!(since(), before);
+}
+
+#[test]
+fn a_device_that_slept_between_two_looks_is_counted_anew() {
+    let tree = machine::mi250();
+    let board = alone(&tree);
+    let since = || values(&page(&board), "accelerator_energy_since_timestamp_seconds");
+    let slept = "devices/pci0000:00/0000:2f:00.0/power/runtime_suspended_time";
+    tree.write(slept, "1000\n");
+    eventually("it is counted", || !since().is_empty());
+    std::thread::sleep(Duration::from_millis(200));
+    let before = since();
+    tree.write(slept, "1400\n");
+    eventually("the count began anew", || since() != before);
+}
+
+/// EBUSY of a device that is awake is no sleep.
+#[test]
+fn one_that_sensors_contradict_is_not_said_to_sleep() {
+    let tree = machine::two_cards();
+    tree.write("devices/pci0000:00/0000:0a:00.0/device", "0x13c0\n");
+    let page = page(&alone(&tree));
+    let wrong = withheld(&page, "0000:0a:00.0/power");
+    assert_eq!(wrong, reason("not_supported", "unsupported"), "a sensor that is known to be wrong");
+    assert_eq!(values(&page, "accelerator_instant_power_watts"), []);
 }

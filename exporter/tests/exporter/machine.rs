@@ -81,6 +81,15 @@ pub(crate) fn table_1_4(socket: u16, energy: u64, clock_ns: u64) -> Vec<u8> {
     table
 }
 
+/// AMD's table 1.3: power of the package in watts, and an accumulator whose unit nobody states.
+pub(crate) fn table_1_3(socket: u16, clock_ns: u64) -> Vec<u8> {
+    let mut table = vec![0_u8; 120];
+    table[..4].copy_from_slice(&[120, 0, 1, 3]); // 120 bytes, format 1, content 3
+    put(&mut table, 22, &socket.to_le_bytes());
+    put(&mut table, 32, &clock_ns.to_le_bytes());
+    table
+}
+
 fn put(table: &mut [u8], at: usize, bytes: &[u8]) {
     table[at..at + bytes.len()].copy_from_slice(bytes);
 }
@@ -134,6 +143,8 @@ pub(crate) fn mi250() -> Tree {
         let (ids, node) = (["0x1002", "0x740c", DISPLAY], format!("drm/card{number}"));
         let gpu = tree.pci(Pci { at, ids, driver: "amdgpu", node: &node });
         tree.sensors(&gpu, number, "amdgpu", &[("power1_average", microwatts)]);
+        let socket = if number == 0 { 320 } else { u16::MAX };
+        tree.write(&format!("{gpu}/gpu_metrics"), table_1_3(socket, 1));
     }
     tree
 }
@@ -154,6 +165,10 @@ pub(crate) fn two_cards() -> Tree {
         let (ids, node) = (["0x1002", device, DISPLAY], format!("drm/card{number}"));
         let gpu = tree.pci(Pci { at, ids, driver: "amdgpu", node: &node });
         tree.sensors(&gpu, number, "amdgpu", files);
+        // The older kernel shows no table.
+        if number == 1 {
+            tree.write(&format!("{gpu}/gpu_metrics"), table_1_3(61, 1));
+        }
     }
     tree
 }

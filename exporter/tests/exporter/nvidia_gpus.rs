@@ -180,3 +180,14 @@ fn the_counter_of_a_gpu_is_compared_with_its_power() {
         "power_withheld{source=\"nvml\",sensor=\"0000:28:00.0/energy\",reason=\"disagree\"} 1";
     assert!(served.page().lines().any(|line| line == reason));
 }
+
+/// A GPU that is handed to a virtual machine sleeps for its own reasons.
+#[test]
+fn a_gpu_of_a_virtual_machine_that_sleeps_holds_up_no_other() {
+    let gpus = Gpus::new(CONTROLLER_3D, vec![h100(0, 70_000.0)]);
+    let ids = ["0x10de", "0x2330", CONTROLLER_3D];
+    let passed = gpus.tree.pci(Pci { at: "0000:f8:00.0", ids, driver: "vfio-pci", node: "" });
+    gpus.tree.runtime_status(&passed, "suspended");
+    let page = gpus.served(1).page();
+    assert!(powers(&page)[0].contains("pci=\"0000:18:00.0\""), "{page}");
+}

@@ -103,7 +103,8 @@ fn labels(of: &Listed) -> [(&'static str, &str); 7] {
 
 fn write_standing(page: &mut Writer, snapshot: &Snapshot, watched: &Watched) {
     page.family(&STATE);
-    let states: [(&str, fn(&Standing) -> bool); 4] = [
+    type State = (&'static str, fn(&Standing) -> bool);
+    let states: [State; 4] = [
         ("measured", |of| matches!(of, Standing::Measured(_))),
         ("suspended", |of| matches!(of, Standing::Suspended)),
         ("stale", |of| matches!(of, Standing::Stale(_))),

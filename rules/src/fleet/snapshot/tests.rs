@@ -181,7 +181,8 @@ proptest! {
         let nodes = ["n0", "n1", "n2", "n2"];
         let mut fleet = Fleet::new(LIMITS);
         let (mut now_s, mut present) = (1_000.0, 0_u8);
-        let mut answers: Vec<(usize, f64, Vec<(u8, f64)>)> = Vec::new();
+        type Answer = (usize, f64, Vec<(u8, f64)>);
+        let mut answers: Vec<Answer> = Vec::new();
         let mut owner: Option<usize> = None;
         for event in events {
             match event {
