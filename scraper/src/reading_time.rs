@@ -97,10 +97,38 @@ impl ReadingTimes {
             return None;
         }
         let offset_s = offset?.offset_s;
-        let sensors = self.of.get(labels.get("source")?.as_ref())?;
-        let mut named = SENSOR_LABELS.iter().filter_map(|label| labels.get(label));
-        let time = named.find_map(|sensor| sensors.get(sensor.as_ref()))?;
-        let at_s = time.sound_at_s(made_s)? - time.window_s.unwrap_or(0.0) / 2.0 - offset_s;
+        let time = match metric.strip_prefix("accelerator_") {
+            Some(family) => self.of_accelerator(family, labels)?,
+            None => {
+                let sensors = self.of.get(labels.get("source")?.as_ref())?;
+                let mut named = SENSOR_LABELS.iter().filter_map(|label| labels.get(label));
+                *named.find_map(|sensor| sensors.get(sensor.as_ref()))?
+            }
+        };
+        // A count is what it was at its read, and a mean of nothing.
+        let window_s = time.window_s.filter(|_| !metric.ends_with("_total"));
+        let at_s = time.sound_at_s(made_s)? - window_s.unwrap_or(0.0) / 2.0 - offset_s;
         Some((at_s * 1e6).round() as i64)
+    }
+
+    /// What the page says about the sensor behind a sample of an accelerator, whose labels name the device and no source.
+    fn of_accelerator(&self, family: &str, labels: Labels<'_>) -> Option<ReadingTime> {
+        let component = labels.get("component").unwrap_or_default();
+        let component = format!("component/{component}");
+        let sensors: &[&str] = match family {
+            "power_watts" => &["power"],
+            "instant_power_watts" => &["instant"],
+            "component_power_watts" => &[&component],
+            // A device whose power is the difference of its count has one sensor for both.
+            "energy_joules_total" if labels.get("counter").is_some_and(|of| of == "hardware") => {
+                &["energy", "power"]
+            }
+            "energy_joules_total" => &["power"],
+            _ => return None,
+        };
+        let pci = labels.get("pci")?;
+        let ids = sensors.iter().map(|sensor| format!("{pci}/{sensor}"));
+        let mut found = ids.filter_map(|id| self.of.values().find_map(|of| of.get(&id)));
+        found.next().copied()
     }
 }

@@ -254,6 +254,45 @@ power_reading_timestamp_seconds{source=\"acpi\",sensor=\"instant\"} 1788396399.2
     assert_eq!(stands(PAGE), [None; 9], "a page that does not say when it was made");
 }
 
+/// Samples of accelerators name no source: the device and the family tell the sensor.
+#[test]
+fn a_sample_of_an_accelerator_stands_where_its_sensor_was_read() {
+    const PAGE: &str = "\
+accelerator_power_watts{pci=\"0000:18:00.0\",scope=\"gpu\"} 300
+accelerator_instant_power_watts{pci=\"0000:18:00.0\"} 310
+accelerator_component_power_watts{pci=\"0000:18:00.0\",component=\"memory\"} 60
+accelerator_energy_joules_total{pci=\"0000:18:00.0\",counter=\"hardware\"} 5
+accelerator_energy_joules_total{pci=\"0000:28:00.0\",counter=\"hardware\"} 5
+accelerator_energy_joules_total{pci=\"0000:18:00.0\",counter=\"integrated\"} 5
+accelerator_power_watts{pci=\"0000:38:00.0\",scope=\"gpu\"} 300
+accelerator_suspended{pci=\"0000:18:00.0\"} 0
+power_reading_timestamp_seconds{source=\"nvml\",sensor=\"0000:18:00.0/power\"} 1788396399.5
+power_reading_window_seconds{source=\"nvml\",sensor=\"0000:18:00.0/power\"} 1
+power_reading_timestamp_seconds{source=\"nvml\",sensor=\"0000:18:00.0/instant\"} 1788396399.75
+power_reading_timestamp_seconds{source=\"nvml\",sensor=\"0000:18:00.0/component/memory\"} 1788396399.625
+power_reading_timestamp_seconds{source=\"nvml\",sensor=\"0000:18:00.0/energy\"} 1788396399.875
+power_reading_timestamp_seconds{source=\"xe\",sensor=\"0000:28:00.0/power\"} 1788396399.5
+power_reading_window_seconds{source=\"xe\",sensor=\"0000:28:00.0/power\"} 1
+power_exposition_timestamp_seconds 1788396400
+";
+    let batch = digest().digest(exchange(0, Ok(PAGE)), &keep("^accelerator_"));
+    let after_us = |at_us: i64| at_us - batch.scrape.timestamp_us;
+    let stands: Vec<Option<i64>> =
+        batch.readings.iter().map(|reading| reading.read_at_us.map(after_us)).collect();
+    // The page was made at 0.125 s. A mean of a second stands in its middle, and a count where it was read.
+    let expected = [
+        Some(-875_000),
+        Some(-125_000),
+        Some(-250_000),
+        Some(0),
+        Some(-375_000),
+        Some(-375_000),
+        None,
+        None,
+    ];
+    assert_eq!(stands, expected);
+}
+
 #[test]
 fn a_page_with_more_to_keep_than_a_record_holds_is_refused() {
     let page: String = (0..60_000).map(|number| format!("a{number} 1\n")).collect();

@@ -7,16 +7,20 @@ use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::thread::sleep;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tempfile::TempDir;
 use wattscribe_tests::http::{Answer, Reply, Server, get, try_get};
-use wattscribe_tests::nodes::listening;
+use wattscribe_tests::nodes::{listening, record};
 use wattscribe_tests::program::{Running, exporter, run, wattscribe};
 use wattscribe_tests::wait::eventually;
 
 const DOCUMENT: &str = "/api/v1/fleet";
+
+/// What docs/fleet.md says is to be recorded.
+const KEPT: &str = "^(accelerator_|ergoz_accel_|power_exposition_timestamp_seconds|power_reading_timestamp_seconds|power_sensor_state|power_withheld)";
 
 /// Puts a card of AMD into a tree, and gives back the file of its power.
 fn card(root: &Path, pci: &str, microwatts: &str) -> PathBuf {
@@ -152,6 +156,63 @@ fn a_mixed_fleet_is_one_document() {
     let gone = run(wattscribe().args(["fleet", "status", &url]));
     assert_eq!(gone.code, 1);
     assert!(gone.stderr.contains("connect: "), "{}", gone.stderr);
+}
+
+/// What a recording says of an instant is what a collector would have said then.
+#[test]
+fn a_recording_gives_the_document_of_any_instant() {
+    let folder = TempDir::new().unwrap();
+    let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
+    let power = card(&first, "0000:03:00.0", "250000000");
+    card(&second, "0000:03:00.0", "75500000");
+    let (_one, at_one) = node(&first);
+    let (two, at_two) = node(&second);
+    let out = folder.path().join("run");
+    let mut command = record([("one", at_one), ("two", at_two)], "200ms", &out);
+    command.args(["--keep", KEPT, "--duration", "9s"]);
+    let mut recorder = Running::start(&mut command);
+    let now_s = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    let seconds = |path: &str| fs::read_dir(out.join(path)).map_or(0, Iterator::count);
+    eventually("it records", || (seconds("journal") > 0).then_some(()));
+    sleep(Duration::from_secs(2));
+    let both_s = now_s();
+    fs::write(&power, "N/A\n").unwrap();
+    two.kill();
+    sleep(Duration::from_millis(3500));
+    let none_s = now_s();
+    assert!(recorder.is_running());
+    recorder.wait().succeeded();
+
+    let at = |time_s: f64| -> Value {
+        let time = format!("{time_s:.3}");
+        let mut command = wattscribe();
+        command.args(["fleet", "at", "--time", &time, "--stale-after", "2s"]).arg(&out);
+        serde_json::from_str(&run(&mut command).succeeded().stdout).unwrap()
+    };
+    let both = at(both_s);
+    assert_eq!(
+        (&both["totalWatts"], &both["measuredDevices"], &both["agentsUp"]),
+        (&325.5.into(), &2.into(), &2.into()),
+        "{both}"
+    );
+    let one = device(&both, "one", "0000:03:00.0").unwrap();
+    assert!(
+        one["ageMs"].as_u64().unwrap() < 1_500 && one["energyCounter"] == "integrated",
+        "{one}"
+    );
+    let later = at(none_s);
+    let two = device(&later, "two", "0000:03:00.0").unwrap();
+    assert_eq!((&two["stale"], &two["powerWatts"]), (&true.into(), &75.5.into()), "{later}");
+    let one = device(&later, "one", "0000:03:00.0").unwrap();
+    assert_eq!(
+        (&one["reason"], &one["powerWatts"]),
+        (&"malformed".into(), &(-1.0).into()),
+        "{later}"
+    );
+    assert_eq!((&later["totalWatts"], &later["agentsUp"]), (&0.0.into(), &1.into()));
+    let before = run(wattscribe().args(["fleet", "at", "--time", "1700000000"]).arg(&out));
+    assert_eq!(before.code, 1);
+    assert!(before.stderr.contains("no accelerators up to that time"), "{}", before.stderr);
 }
 
 #[test]

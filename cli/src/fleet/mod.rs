@@ -1,5 +1,6 @@
 //! `wattscribe fleet`: the accelerators of many nodes as one document, served and shown.
 
+mod at;
 mod serve;
 mod status;
 mod wire;
@@ -16,6 +17,8 @@ pub(crate) enum FleetCommand {
     Serve(serve::ServeArgs),
     /// Shows the document of a fleet.
     Status(status::StatusArgs),
+    /// Makes the document of a past instant from a recording.
+    At(at::AtArgs),
 }
 
 /// Runs the command.
@@ -23,5 +26,6 @@ pub(crate) fn run(command: FleetCommand) -> ExitCode {
     match command {
         FleetCommand::Serve(args) => serve::run(args),
         FleetCommand::Status(args) => status::run(args),
+        FleetCommand::At(args) => at::run(args),
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct StatusArgs {
 
 /// How a document is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Shape {
+pub(crate) enum Shape {
     /// Nodes, and below each its devices.
     Tree,
     /// A line for each device.
@@ -88,7 +88,8 @@ fn fetch(from: &Target) -> Result<Vec<u8>, String> {
         .map_err(|failure| format!("{}: {failure}", from.shown_url()))
 }
 
-fn show(body: &[u8], shape: Shape) -> Result<String, String> {
+/// A document as text.
+pub(crate) fn show(body: &[u8], shape: Shape) -> Result<String, String> {
     let not_one =
         |error: serde_json::Error| format!("the answer is no document of a fleet: {error}");
     let value: serde_json::Value = serde_json::from_slice(body).map_err(not_one)?;

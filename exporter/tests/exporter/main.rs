@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 #![allow(clippy::print_stderr, reason = "a test that is skipped says so")]
 
+mod accelerator_faults;
 mod accelerators;
 mod blocked;
 mod cell;

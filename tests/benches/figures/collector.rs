@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -123,19 +125,21 @@ fn document(address: SocketAddr) -> Result<Vec<u8>, Box<dyn Error>> {
 fn serve() -> Result<SocketAddr, Box<dyn Error>> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let address = listener.local_addr()?;
+    // By agent and not by connection: a client shares its connections among the agents of one address.
+    let asked: Arc<Vec<AtomicU32>> = Arc::new((0..AGENTS).map(|_| AtomicU32::new(0)).collect());
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            thread::Builder::new().stack_size(64 << 10).spawn(move || answer(stream)).ok();
+            let asked = Arc::clone(&asked);
+            thread::Builder::new().stack_size(64 << 10).spawn(move || answer(stream, &asked)).ok();
         }
     });
     Ok(address)
 }
 
 /// Answers one client for as long as it stays.
-fn answer(stream: TcpStream) {
+fn answer(stream: TcpStream, asked: &[AtomicU32]) {
     let Ok(mut writer) = stream.try_clone() else { return };
     let mut reader = BufReader::new(stream);
-    let mut asked = 0_u32;
     loop {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -146,12 +150,11 @@ fn answer(stream: TcpStream) {
         }
         let path = head.split(' ').nth(1).unwrap_or_default();
         let Ok(agent) = path.trim_start_matches('/').parse::<usize>() else { return };
-        asked += 1;
+        let Some(before) = asked.get(agent) else { return };
+        let is_second = before.fetch_add(1, Ordering::Relaxed) % 2 == 1;
         let (status, body) = match manner(agent) {
             Manner::Hangs => continue,
-            Manner::Flaps if asked.is_multiple_of(2) => {
-                ("500 Internal Server Error", String::new())
-            }
+            Manner::Flaps if is_second => ("500 Internal Server Error", String::new()),
             _ => ("200 OK", page(agent)),
         };
         let head = format!(

@@ -48,7 +48,7 @@ fn ended(program: Program, args: &[&str]) -> Ended {
 #[test]
 fn every_flag_is_documented_with_its_default() {
     let page = text("docs/operations.md");
-    let cases: [(Program, &[&str], &str); 10] = [
+    let cases: [(Program, &[&str], &str); 11] = [
         (exporter, &["--help"], "The exporter"),
         (wattscribe, &["export", "--help"], "The exporter"),
         (wattscribe, &["record", "--help"], "Recording"),
@@ -59,6 +59,7 @@ fn every_flag_is_documented_with_its_default() {
         (wattscribe, &["rules", "export", "--help"], "Rules in Prometheus"),
         (wattscribe, &["fleet", "serve", "--help"], "The fleet"),
         (wattscribe, &["fleet", "status", "--help"], "A fleet shown"),
+        (wattscribe, &["fleet", "at", "--help"], "A fleet of the past"),
     ];
     for (program, args, heading) in cases {
         let found = flags(&ended(program, args).succeeded().stdout);
