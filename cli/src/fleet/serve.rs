@@ -6,7 +6,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use wattscribe_exporter::serve::{Bytes, Pages, serve};
 use wattscribe_parser::Format;
-use wattscribe_rules::fleet::FleetLimits;
+use wattscribe_rules::fleet::{FleetLimits, Snapshot};
 use wattscribe_scraper::fetch::Fetcher;
 use wattscribe_scraper::fleet::discovery::Places;
 use wattscribe_scraper::fleet::gathered;
@@ -65,6 +66,9 @@ const DOCUMENT_PATH: &str = "/api/v1/fleet";
 /// How often answers are prepared.
 const PREPARE_EVERY: Duration = Duration::from_millis(500);
 
+/// For so many preparations a page is wanted after somebody asked: two minutes, so that a usual scraper never waits.
+const WANTED_FOR: u32 = 240;
+
 /// The longest that an exporter may take.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -88,56 +92,93 @@ fn parse_name(text: &str) -> Result<String, String> {
     port.map(|_| text.to_owned()).ok_or_else(|| "expected NAME:PORT".to_owned())
 }
 
-/// What is served: all of it is there before anybody asks.
-#[derive(Debug, Default)]
-struct Prepared(RwLock<Answers>);
-
-#[derive(Debug, Default)]
-struct Answers {
-    document: Option<Bytes>,
-    text: String,
-    open_metrics: String,
+/// What is served: it is there before anybody asks. Pages are made only while somebody does, each for the format that he
+/// wants; the first time he waits for it.
+#[derive(Debug)]
+struct Prepared {
+    watched: Arc<Watched>,
+    document: RwLock<Option<Bytes>>,
+    text: Page,
+    open_metrics: Page,
     /// What readiness lacks.
-    missing: Option<&'static str>,
+    missing: RwLock<Option<&'static str>>,
+}
+
+/// The page in one format.
+#[derive(Debug)]
+struct Page {
+    format: Format,
+    prepared: RwLock<Option<String>>,
+    /// How many more times it is prepared unless somebody asks again.
+    wanted: AtomicU32,
+}
+
+impl Page {
+    fn new(format: Format) -> Self {
+        Self { format, prepared: RwLock::default(), wanted: AtomicU32::new(0) }
+    }
+
+    fn prepare(&self, snapshot: &Snapshot, watched: &Watched) {
+        let is_wanted = |left: u32| left.checked_sub(1);
+        let wanted =
+            self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_wanted).is_ok();
+        let page = wanted.then(|| gathered::render(snapshot, watched, self.format));
+        replace(&self.prepared, page);
+    }
+
+    fn give(&self, watched: &Watched) -> String {
+        self.wanted.store(WANTED_FOR, Ordering::Relaxed);
+        let prepared = self.prepared.read().unwrap_or_else(PoisonError::into_inner).clone();
+        prepared.unwrap_or_else(|| gathered::render(&watched.snapshot(), watched, self.format))
+    }
+}
+
+/// Puts something in place; what was there is let go of once nobody waits for the lock.
+fn replace<T>(place: &RwLock<T>, new: T) {
+    let mut place = place.write().unwrap_or_else(PoisonError::into_inner);
+    let before = std::mem::replace(&mut *place, new);
+    drop(place);
+    drop(before);
 }
 
 impl Prepared {
-    fn prepare(&self, watched: &Watched) {
-        let is_over = watched.discovery().is_over;
-        let snapshot = watched.snapshot();
+    fn new(watched: Arc<Watched>) -> Self {
+        let (document, missing) = (RwLock::default(), RwLock::default());
+        let (text, open_metrics) = (Page::new(Format::Text), Page::new(Format::OpenMetrics));
+        let prepared = Self { watched, document, text, open_metrics, missing };
+        prepared.prepare();
+        prepared
+    }
+
+    fn prepare(&self) {
+        let is_over = self.watched.discovery().is_over;
+        let snapshot = self.watched.snapshot();
         let missing = match (is_over, snapshot.agents_up) {
             (false, _) => Some("agents have not been looked for yet\n"),
             (true, 0) => Some("no agent has answered\n"),
             (true, _) => None,
         };
-        let answers = Answers {
-            document: is_over.then(|| Document::of(&snapshot).bytes().into()),
-            text: gathered::render(&snapshot, watched, Format::Text),
-            open_metrics: gathered::render(&snapshot, watched, Format::OpenMetrics),
-            missing,
-        };
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = answers;
-    }
-
-    fn answers(&self) -> RwLockReadGuard<'_, Answers> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        replace(&self.missing, missing);
+        replace(&self.document, is_over.then(|| Document::of(&snapshot).bytes().into()));
+        self.text.prepare(&snapshot, &self.watched);
+        self.open_metrics.prepare(&snapshot, &self.watched);
     }
 }
 
 impl Pages for Prepared {
     fn metrics(&self, format: Format) -> String {
         match format {
-            Format::Text => self.answers().text.clone(),
-            Format::OpenMetrics => self.answers().open_metrics.clone(),
+            Format::Text => self.text.give(&self.watched),
+            Format::OpenMetrics => self.open_metrics.give(&self.watched),
         }
     }
 
     fn ready(&self) -> Result<(), &'static str> {
-        self.answers().missing.map_or(Ok(()), Err)
+        self.missing.read().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }
 
     fn document(&self, path: &str) -> Option<Result<Bytes, &'static str>> {
-        let document = self.answers().document.clone();
+        let document = self.document.read().unwrap_or_else(PoisonError::into_inner).clone();
         (path == DOCUMENT_PATH).then(|| document.ok_or("agents have not been looked for yet\n"))
     }
 }
@@ -189,21 +230,19 @@ fn serve_fleet(plan: Plan, listener: std::net::TcpListener) -> Result<(), String
     let with_tls = plan.places.agents.iter().any(|agent| agent.url.scheme() == "https");
     let fetcher = Fetcher::new(TIMEOUT, with_tls).map_err(|error| chain(&error))?;
     let watched = Watched::new(plan.limits);
-    let prepared = Arc::<Prepared>::default();
-    prepared.prepare(&watched);
+    let prepared = Arc::new(Prepared::new(Arc::clone(&watched)));
     let (asking, answering) = (runtime()?, runtime()?);
     let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
         let spawned = thread::Builder::new().name(name.to_owned()).spawn(work);
         spawned.map_err(|error| format!("cannot start a thread: {error}"))
     };
     // Both end with the process.
-    let seen = Arc::clone(&watched);
-    spawn("agents", Box::new(move || asking.block_on(watch(plan, seen, fetcher))))?;
+    spawn("agents", Box::new(move || asking.block_on(watch(plan, watched, fetcher))))?;
     let answers = Arc::clone(&prepared);
     let prepare = move || {
         loop {
             thread::sleep(PREPARE_EVERY);
-            answers.prepare(&watched);
+            answers.prepare();
         }
     };
     spawn("answers", Box::new(prepare))?;
